@@ -1,0 +1,1 @@
+"""The command line `everstep`: drill, status, events, incidents."""

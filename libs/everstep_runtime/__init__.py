@@ -1,0 +1,1 @@
+"""What every process of Everstep shares: settings, logs, metrics, health, signals, leader lease."""

@@ -1,0 +1,1 @@
+"""REMEMBER: which checkpoints of a job are committed, and which is the latest."""

@@ -1,0 +1,1 @@
+"""DETECT: turns silence, advisories and the cluster's word into suspicions, never into verdicts."""

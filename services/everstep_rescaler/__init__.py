@@ -1,0 +1,1 @@
+"""ACT: derives orders and cluster changes from the records of jobs."""
