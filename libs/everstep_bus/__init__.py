@@ -1,1 +1,1 @@
-"""Publish, consume and key-value on NATS JetStream, and an in-memory twin that is nastier than NATS."""
+"""Publish, consume and key-value on NATS JetStream, and an in-memory twin nastier than NATS."""

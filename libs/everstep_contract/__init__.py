@@ -1,1 +1,1 @@
-"""The words of Everstep: facts, verdicts, orders, telemetry, queries, subjects; pydantic and nothing else."""
+"""The words of Everstep: facts, verdicts, orders, queries, subjects; pydantic and nothing else."""

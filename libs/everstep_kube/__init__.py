@@ -1,1 +1,1 @@
-"""Kubernetes and Volcano as they really behave: watch, translate, patch; the only importer of kubernetes."""
+"""Kubernetes and Volcano as they really behave; the only importer of kubernetes."""

@@ -1,1 +1,1 @@
-"""A cluster on one machine: API server, Volcano controllers, nodes and kubelets that run pods as processes."""
+"""A cluster on one machine: API server, Volcano controllers, and kubelets that run processes."""

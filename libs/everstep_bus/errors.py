@@ -1,0 +1,59 @@
+"""Everything that can go wrong on the bus.
+
+EverstepError
+└── BusError
+    ├── TransientBusError           the same call may succeed later: redeliver
+    │   └── NoReplyError            nobody answered a query in time
+    └── PermanentBusError           it never will: dead-letter
+        ├── UndecodableMessageError
+        ├── RevisionMismatchError   somebody wrote first: read again, decide again
+        └── QueryRefusedError       the service answered no, with a reason
+"""
+
+from everstep_contract.errors import EverstepError
+
+
+class BusError(EverstepError):
+    """Something about the bus, not about the message's meaning."""
+
+
+class TransientBusError(BusError):
+    """The same call may succeed later."""
+
+
+class NoReplyError(TransientBusError):
+    """Nobody answered a query within its timeout."""
+
+    def __init__(self, *, subject: str, timeout_seconds: float) -> None:
+        super().__init__(f"no reply on {subject!r} within {timeout_seconds:g} s")
+        self.subject = subject
+        self.timeout_seconds = timeout_seconds
+
+
+class PermanentBusError(BusError):
+    """The same call never succeeds."""
+
+
+class UndecodableMessageError(PermanentBusError):
+    """A payload that fits no model of its declared type."""
+
+    def __init__(self, *, subject: str, reason: str) -> None:
+        super().__init__(f"cannot decode a message on {subject!r}: {reason}")
+        self.subject = subject
+
+
+class RevisionMismatchError(PermanentBusError):
+    """A compare-and-set, or a conditional publish, met another revision than the one expected."""
+
+    def __init__(self, *, key: str, expected: int) -> None:
+        super().__init__(f"{key!r} is not at revision {expected}")
+        self.key = key
+        self.expected = expected
+
+
+class QueryRefusedError(PermanentBusError):
+    """The service understood the query and said no."""
+
+    def __init__(self, *, subject: str, reason: str) -> None:
+        super().__init__(f"refused on {subject!r}: {reason}")
+        self.reason = reason

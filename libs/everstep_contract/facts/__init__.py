@@ -1,0 +1,1 @@
+"""Facts: events about nodes, members, workers, jobs, incidents and checkpoints."""

@@ -1,0 +1,122 @@
+"""Facts about one job: what the cluster says of it, verdicts, orders, steps."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from everstep_contract.base import Event, Generation, Name, Step, Text
+from everstep_contract.identity import GangSpec, JobKey, Member
+from everstep_contract.orders import Order
+from everstep_contract.verdicts import Evidence, Verdict
+
+
+class JobEvent(Event):
+    """A fact about one job."""
+
+    job: JobKey
+    job_uid: Name
+
+    @property
+    def entity_id(self) -> str:
+        return self.job_uid
+
+
+class JobObserved(JobEvent):
+    """The Volcano Job and its PodGroup as the cluster has them."""
+
+    TYPE: ClassVar[str] = "everstep.job.observed.v1"
+
+    gang: GangSpec
+    annotated_generation: Generation = Field(description="R5: survives a lost bus.")
+    deleted: bool = False
+    resource_version: str = Field(max_length=64)
+
+    @property
+    def dedup_id(self) -> str:
+        return f"{self.TYPE}/{self.job_uid}/{self.resource_version}/{self.deleted}"
+
+
+class PodObserved(JobEvent):
+    """A pod of the job changed in the API; ``deleted``: the object itself is gone."""
+
+    TYPE: ClassVar[str] = "everstep.job.pod_observed.v1"
+
+    pod: Name
+    pod_uid: Name
+    node: str = Field(default="", max_length=253)
+    phase: Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
+    terminating: bool = False
+    terminated: bool = Field(default=False, description="Every container has terminated.")
+    deleted: bool = False
+    reason: Text = ""
+    resource_version: str = Field(max_length=64)
+
+    @property
+    def dedup_id(self) -> str:
+        return f"{self.TYPE}/{self.pod_uid}/{self.resource_version}/{self.deleted}"
+
+
+class VerdictReached(JobEvent):
+    """The adjudicator ruled. For all but tolerate the job's record says the same (R4)."""
+
+    TYPE: ClassVar[str] = "everstep.job.verdict_reached.v1"
+
+    verdict_id: Name
+    generation: Generation = Field(description="The generation that results.")
+    verdict: Verdict
+    reason: Text
+    evidence: tuple[Evidence, ...] = ()
+    incident: str | None = None
+
+    @property
+    def dedup_id(self) -> str:
+        return f"{self.TYPE}/{self.job_uid}/{self.generation}/{self.verdict_id}"
+
+
+class OrderIssued(JobEvent):
+    """A copy of an order, for history (R8)."""
+
+    TYPE: ClassVar[str] = "everstep.job.order_issued.v1"
+
+    order: Order
+
+    @property
+    def dedup_id(self) -> str:
+        return f"{self.TYPE}/{self.job_uid}/{self.order.generation}/{self.order.verdict_id}"
+
+
+class StepAdvanced(JobEvent):
+    """The job took steps: told at a generation's first step and then rate-limited."""
+
+    TYPE: ClassVar[str] = "everstep.job.step_advanced.v1"
+
+    member: Member
+    generation: Generation
+    verdict_id: Name
+    step: Step
+    first: bool = Field(description="The first step of this generation.")
+    step_seconds: float = Field(ge=0)
+
+    @property
+    def dedup_id(self) -> str:
+        return f"{self.TYPE}/{self.member.incarnation}/{self.generation}/{self.step}"
+
+
+class ClusterWritten(JobEvent):
+    """Everstep wrote to the cluster: the audit of every write (DESIGN 7)."""
+
+    TYPE: ClassVar[str] = "everstep.job.cluster_written.v1"
+
+    verb: Literal["cordon", "taint", "release", "delete_pod", "force_delete_pod", "annotate"]
+    target: Name
+    target_uid: str = Field(default="", max_length=253)
+    generation: Generation
+    outcome: Literal["done", "already", "refused"]
+    detail: Text = ""
+
+    @property
+    def dedup_id(self) -> str:
+        return (
+            f"{self.TYPE}/{self.job_uid}/{self.generation}/{self.verb}"
+            f"/{self.target}/{self.target_uid}/{self.outcome}"
+        )

@@ -1,0 +1,87 @@
+"""Facts about machines."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from everstep_contract.base import Event, Name, Text
+
+
+class NodeEvent(Event):
+    """A fact about one node."""
+
+    node: Name
+
+    @property
+    def entity_id(self) -> str:
+        return self.node
+
+
+class NodeObserved(NodeEvent):
+    """Kubernetes' word about a node changed; NotReady and Unknown are evidence, not proof (R11)."""
+
+    TYPE: ClassVar[str] = "everstep.node.observed.v1"
+
+    ready: Literal["True", "False", "Unknown"]
+    boot_id: str = Field(default="", max_length=64)
+    deleted: bool = False
+    out_of_service: bool = Field(default=False, description="The out-of-service taint: proof.")
+    resource_version: str = Field(max_length=64)
+
+    @property
+    def dedup_id(self) -> str:
+        return f"{self.TYPE}/{self.node}/{self.resource_version}/{self.deleted}"
+
+
+class NodeQuarantined(NodeEvent):
+    """Everstep cordoned and tainted the node (R23)."""
+
+    TYPE: ClassVar[str] = "everstep.node.quarantined.v1"
+
+    incident: Name
+    reason: Text
+
+    @property
+    def dedup_id(self) -> str:
+        return f"{self.TYPE}/{self.node}/{self.incident}"
+
+
+class NodeReleased(NodeEvent):
+    """Everstep undid what it had done to the node, and nothing else (R25)."""
+
+    TYPE: ClassVar[str] = "everstep.node.released.v1"
+
+    incident: Name
+    reason: Text
+
+    @property
+    def dedup_id(self) -> str:
+        return f"{self.TYPE}/{self.node}/{self.incident}"
+
+
+class WatcherBlinded(NodeEvent):
+    """The watcher cannot tell silence from its own blindness: nothing may be concluded (R14).
+
+    ``node`` is where the watcher itself runs.
+    """
+
+    TYPE: ClassVar[str] = "everstep.node.watcher_blinded.v1"
+
+    episode: int = Field(ge=1)
+    detail: Text
+
+    @property
+    def dedup_id(self) -> str:
+        return f"{self.TYPE}/{self.node}/{self.at.isoformat()}/{self.episode}"
+
+
+class WatcherSighted(NodeEvent):
+    """The watcher sees again."""
+
+    TYPE: ClassVar[str] = "everstep.node.watcher_sighted.v1"
+
+    episode: int = Field(ge=1)
+
+    @property
+    def dedup_id(self) -> str:
+        return f"{self.TYPE}/{self.node}/{self.at.isoformat()}/{self.episode}"

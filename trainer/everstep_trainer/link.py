@@ -1,0 +1,129 @@
+"""What an agent and its workers say to each other: JSON lines on a Unix socket.
+
+The agent opens a socket pair before it starts a worker, so no path and no name is involved. Steps
+are not told here but on the shared page (`page`): a training step costs no message.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from everstep_contract.base import Generation, Model, Name, Step
+from everstep_contract.identity import Endpoint
+from everstep_contract.record import Restore
+
+SOCKET_FD_VARIABLE = "EVERSTEP_LINK_FD"
+PAGE_FD_VARIABLE = "EVERSTEP_PAGE_FD"
+MAX_LINE_BYTES = 1 << 20
+
+
+class Assignment(Model):
+    """Agent to worker: leave whatever group you are in and form this one (R16)."""
+
+    kind: Literal["assignment"] = "assignment"
+    generation: Generation
+    verdict_id: Name
+    rank: int = Field(ge=0)
+    world_size: int = Field(ge=1)
+    local_rank: int = Field(ge=0)
+    local_world_size: int = Field(ge=1)
+    member_index: int = Field(ge=0, description="Index of the member among the seats.")
+    members: tuple[str, ...] = Field(description="Incarnation of each rank's member, by rank.")
+    store: Endpoint
+    store_prefix: str
+    form_seconds: float = Field(gt=0)
+    construct_seconds: float = Field(gt=0)
+    restore: Restore | None = None
+
+
+class Park(Model):
+    """Agent to worker: leave the group, keep all state, wait (R9, R20)."""
+
+    kind: Literal["park"] = "park"
+    generation: Generation
+
+
+class Finish(Model):
+    """Agent to worker: leave the group; `generations` ends, so that the script can end."""
+
+    kind: Literal["finish"] = "finish"
+    reason: str
+
+
+ToWorker = Annotated[Assignment | Park | Finish, Field(discriminator="kind")]
+
+
+class Hello(Model):
+    """Worker to agent: the script has joined."""
+
+    kind: Literal["hello"] = "hello"
+    local_rank: int = Field(ge=0)
+    pid: int = Field(ge=1)
+
+
+class Parked(Model):
+    """Worker to agent: in no group, warm, waiting for an assignment."""
+
+    kind: Literal["parked"] = "parked"
+    generation: Generation = Field(description="Newest generation heard of; 0: none.")
+    version: int = Field(ge=-1)
+
+
+class Left(Model):
+    """Worker to agent: out of the old group, on the way to ``generation``'s barrier (R16)."""
+
+    kind: Literal["left"] = "left"
+    generation: Generation
+    left_generation: Generation
+    version: int = Field(ge=-1)
+
+
+class Formed(Model):
+    """Worker to agent: the group is made and the state agreed; the next step can begin."""
+
+    kind: Literal["formed"] = "formed"
+    generation: Generation
+    verdict_id: Name
+    agreed_step: Step
+    steps_lost: int = Field(ge=0, description="Newest step this worker held, less agreed.")
+
+
+class FirstStep(Model):
+    """Worker to agent: the first step of this generation is completed."""
+
+    kind: Literal["first_step"] = "first_step"
+    generation: Generation
+    verdict_id: Name
+    step: Step
+    step_seconds: float = Field(ge=0)
+
+
+class Failed(Model):
+    """Worker to agent: a collective, or the forming, failed without an order to leave."""
+
+    kind: Literal["failed"] = "failed"
+    generation: Generation
+    verdict_id: Name
+    while_forming: bool
+    peer_ranks: tuple[int, ...] = Field(default=(), description="Who the error names, if anybody.")
+    detail: str = Field(max_length=2000)
+
+
+class Finished(Model):
+    """Worker to agent: the loop reached its end."""
+
+    kind: Literal["finished"] = "finished"
+    step: Step
+
+
+ToAgent = Annotated[
+    Hello | Parked | Left | Formed | FirstStep | Failed | Finished, Field(discriminator="kind")
+]
+
+TO_WORKER: TypeAdapter[ToWorker] = TypeAdapter(ToWorker)
+TO_AGENT: TypeAdapter[ToAgent] = TypeAdapter(ToAgent)
+
+
+def to_line(message: ToWorker | ToAgent) -> bytes:
+    """One message as one line."""
+    return message.model_dump_json().encode() + b"\n"

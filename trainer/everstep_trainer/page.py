@@ -1,0 +1,98 @@
+"""The shared page: what a worker writes each step and its agent reads when it likes.
+
+A memfd, so nothing is left behind when both are gone. Every field is one aligned 8-byte store, which
+the machine makes atomic; fields are not consistent with each other, and need not be.
+"""
+
+import mmap
+import os
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+PAGE_BYTES: Final = mmap.PAGESIZE
+PHASES: Final = ("start", "form", "step", "evaluate", "checkpoint", "parked", "user")
+"""What the loop can be doing; `user` is a phase that the script named itself."""
+
+RING: Final = 128
+"""Step durations remembered: enough for a p99 of the current phase (R11)."""
+
+_INTEGERS: Final = (
+    "version",
+    "step",
+    "step_begun",
+    "generation",
+    "phase",
+    "phase_began_ns",
+    "steps",
+)
+_RING_OFFSET: Final = 8 * len(_INTEGERS)
+
+
+@dataclass(frozen=True)
+class PageView:
+    """One reading of the page; durations in seconds, newest last."""
+
+    version: int
+    step: int
+    step_begun: int
+    generation: int
+    phase: str
+    phase_began_ns: int
+    step_seconds: tuple[float, ...]
+
+
+class Page:
+    """One worker's page; made by the agent, mapped by both."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._map = mmap.mmap(fd, PAGE_BYTES)
+
+    @classmethod
+    def create(cls, name: str) -> "Page":
+        """A new page that knows no state yet (version -1)."""
+        fd = os.memfd_create(f"everstep-{name}", os.MFD_CLOEXEC)
+        os.ftruncate(fd, PAGE_BYTES)
+        page = cls(fd)
+        page.write("version", -1)
+        return page
+
+    def write(self, field: str, value: int) -> None:
+        """Store one integer field."""
+        struct.pack_into("<q", self._map, 8 * _INTEGERS.index(field), value)
+
+    def enter_phase(self, phase: str, now_ns: int) -> None:
+        """Say what the loop is doing from now (CLOCK_MONOTONIC, nanoseconds)."""
+        self.write("phase", PHASES.index(phase))
+        self.write("phase_began_ns", now_ns)
+
+    def add_step_seconds(self, seconds: float) -> None:
+        """Remember how long a step took."""
+        steps = self._read("steps")
+        struct.pack_into("<d", self._map, _RING_OFFSET + 8 * (steps % RING), seconds)
+        self.write("steps", steps + 1)
+
+    def read(self) -> PageView:
+        """What the page says now."""
+        steps = self._read("steps")
+        newest = [(steps - back - 1) % RING for back in range(min(steps, RING))]
+        ring = struct.unpack_from(f"<{RING}d", self._map, _RING_OFFSET)
+        return PageView(
+            version=self._read("version"),
+            step=self._read("step"),
+            step_begun=self._read("step_begun"),
+            generation=self._read("generation"),
+            phase=PHASES[self._read("phase") % len(PHASES)],
+            phase_began_ns=self._read("phase_began_ns"),
+            step_seconds=tuple(ring[at] for at in reversed(newest)),
+        )
+
+    def close(self) -> None:
+        """Unmap and close; the memory goes with the last holder."""
+        self._map.close()
+        os.close(self.fd)
+
+    def _read(self, field: str) -> int:
+        value: int = struct.unpack_from("<q", self._map, 8 * _INTEGERS.index(field))[0]
+        return value
