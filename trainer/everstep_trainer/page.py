@@ -1,7 +1,7 @@
 """The shared page: what a worker writes each step and its agent reads when it likes.
 
-A memfd, so nothing is left behind when both are gone. Every field is one aligned 8-byte store, which
-the machine makes atomic; fields are not consistent with each other, and need not be.
+A memfd, so nothing is left behind when both are gone. Every field is one aligned 8-byte store,
+which machines make atomic; fields are not consistent with each other, and need not be.
 """
 
 import mmap
