@@ -6,11 +6,10 @@ are not told here but on the shared page (`page`): a training step costs no mess
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
-
 from everstep_contract.base import Generation, Model, Name, Step
 from everstep_contract.identity import Endpoint
 from everstep_contract.record import Restore
+from pydantic import Field, TypeAdapter
 
 SOCKET_FD_VARIABLE = "EVERSTEP_LINK_FD"
 PAGE_FD_VARIABLE = "EVERSTEP_PAGE_FD"
