@@ -1,0 +1,94 @@
+"""Settings from EVERSTEP_* variables; an unknown one or a bad value stops the start."""
+
+import os
+import re
+import secrets
+import socket
+import sys
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from everstep_contract.base import Name
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from everstep_runtime.errors import SettingsError
+
+PREFIX: Final = "EVERSTEP_"
+EXIT_BAD_SETTINGS: Final = 2
+_SERVICE_LINK: Final = re.compile(r"_SERVICE_(HOST|PORT)(_|$)|_PORT_\d+_(TCP|UDP|SCTP)(_|$)")
+"""Variables that Kubernetes makes of every Service whose name begins with ``everstep-``."""
+_SERVICE_LINK_VALUE: Final = re.compile(r"(tcp|udp|sctp)://")
+_USER_INFO: Final = re.compile(r"(?<=://)[^/@\s]*@")
+
+
+def without_credentials(text: str) -> str:
+    """``text`` without the user and password part of any URL in it."""
+    return _USER_INFO.sub("***@", text)
+
+
+def unique_instance() -> str:
+    """A name for one life of one process, for leases and connections; never reused."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+class ServiceSettings(BaseModel):
+    """What every service can be told. A field ``x`` is set by the variable ``EVERSTEP_X``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    nats_url: str = Field(default="nats://127.0.0.1:4222", pattern=r"^(nats|tls)://\S+$")
+    nats_seed_path: Path | None = Field(default=None, description="The role's nkey seed.")
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = Field(default=9464, ge=0, le=65535, description="0: any free port.")
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    instance: Name = Field(default_factory=unique_instance)
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Self:
+        """Settings from ``environ``; a wrong one ends the process with one line on stderr."""
+        try:
+            return cls.parse(environ)
+        except SettingsError as error:
+            sys.stderr.write(f"{error}\n")
+            raise SystemExit(EXIT_BAD_SETTINGS) from None
+
+    @classmethod
+    def parse(cls, environ: Mapping[str, str]) -> Self:
+        """Settings from ``environ``; an empty value leaves the default.
+
+        Raises:
+            SettingsError: The first variable that is unknown, or whose value does not fit.
+        """
+        given = {name: value for name, value in environ.items() if _is_ours(name, value)}
+        fields = {name.removeprefix(PREFIX).lower(): value for name, value in given.items()}
+        for (variable, value), field in zip(given.items(), fields, strict=True):
+            if field not in cls.model_fields:
+                raise _unknown(variable, value, cls.model_fields)
+        try:
+            return cls.model_validate({field: value for field, value in fields.items() if value})
+        except ValidationError as error:
+            raise _unfit(error, given) from None
+
+
+def _is_ours(variable: str, value: str) -> bool:
+    if not variable.startswith(PREFIX):
+        return False
+    return not (_SERVICE_LINK.search(variable) or _SERVICE_LINK_VALUE.match(value))
+
+
+def _unknown(variable: str, value: str, fields: Mapping[str, Any]) -> SettingsError:
+    known = [PREFIX + field.upper() for field in fields]
+    nearest = get_close_matches(variable, known, n=1)
+    hint = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(sorted(known))}"
+    return SettingsError(
+        variable=variable, value=without_credentials(value), why=f"no such setting; {hint}"
+    )
+
+
+def _unfit(error: ValidationError, given: Mapping[str, str]) -> SettingsError:
+    first = error.errors(include_url=False)[0]
+    variable = PREFIX + str(first["loc"][0]).upper() if first["loc"] else PREFIX + "*"
+    value = without_credentials(given.get(variable, ""))
+    return SettingsError(variable=variable, value=value, why=first["msg"])
