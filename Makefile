@@ -1,0 +1,50 @@
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check test-fast test test-slow sim contract bench
+
+PYTHON ?= python3
+VENV ?= .venv
+SEEDS ?= 1000
+BENCH ?= heal overhead
+DRILL ?= --against torchrun
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: $(READY) ## Make .venv with everything that constraints.txt pins
+
+$(READY): constraints.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --constraint constraints.txt hatchling editables
+	$(VENV)/bin/pip install --quiet --no-build-isolation --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: $(READY) ## Take the power of one of eight training members, beside plain torchrun
+	$(VENV)/bin/everstep drill $(DRILL)
+
+check: $(READY) ## Format, lint, strict types, import arrows, generated contract
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo
+	$(RUN) -m everstep_contract --check proto
+
+test-fast: $(READY) ## Unit and contract tests and a short simulation: run before a commit
+	$(RUN) -m pytest -q -m "not slow" tests/unit tests/contract tests/sim
+
+test: $(READY) ## All tests but the slow ones
+	$(RUN) -m pytest -q -m "not slow"
+
+test-slow: $(READY) ## Long simulations and repeated kill trials
+	$(RUN) -m pytest -q -m slow
+
+sim: $(READY) ## Simulated histories of faults; SEEDS=n of them
+	$(RUN) -m pytest -q tests/sim --seeds $(SEEDS)
+
+contract: $(READY) ## Generate proto/ from the models
+	$(RUN) -m everstep_contract proto
+
+bench: $(READY) ## Measure; BENCH="heal overhead" chooses
+	@for topic in $(BENCH); do $(RUN) tests/bench/$$topic.py || exit 1; done

@@ -1,0 +1,21 @@
+"""Options of the test suite."""
+
+import pytest
+
+SHORT_SIMULATION_SEEDS = 30
+"""Histories of a run before a commit; `make sim SEEDS=n` asks for more."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--seeds",
+        type=int,
+        default=SHORT_SIMULATION_SEEDS,
+        help="how many simulated histories tests/sim runs",
+    )
+
+
+@pytest.fixture
+def seeds(request: pytest.FixtureRequest) -> int:
+    """How many simulated histories to run."""
+    return int(request.config.getoption("--seeds"))
