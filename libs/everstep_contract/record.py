@@ -72,6 +72,18 @@ class JobRecord(Model):
     excluded: tuple[Exclusion, ...] = ()
     incident: str | None = None
     failures_without_progress: int = Field(default=0, ge=0)
+    failed_at_step: Step = Field(
+        default=0, description="Highest completed step when the last failure was ruled on."
+    )
+    formed_generation: Generation = Field(
+        default=0, description="Newest generation known to have formed."
+    )
+    formed_by: tuple[Name, ...] = Field(
+        default=(), description="Its incarnations: one of them must have left it (R21)."
+    )
+    resumed_generation: Generation = Field(
+        default=0, description="Newest generation known to have completed a step."
+    )
     lease_revision: int = Field(ge=0)
 
     @property

@@ -63,6 +63,9 @@ class Suspend(Model):
     """Stop stepping and keep state: no replacement in time, or an operator asked for it."""
 
     kind: Literal["suspend"] = "suspend"
+    by: Literal["deadline", "operator"] = Field(
+        default="deadline", description="An operator's suspension ends by an operator's word only."
+    )
 
 
 class GiveUp(Model):
