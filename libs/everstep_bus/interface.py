@@ -80,7 +80,8 @@ class KeyValue(Protocol[M]):
         Survives reconnects, restarts and the loss of its consumer: it compares itself with the
         bucket at least every `WATCH_CHECK_SECONDS` and after each reconnect, and yields what it
         missed. A revision lower than one already yielded is never yielded, except after the
-        bucket itself was lost, when everything is yielded anew.
+        bucket or its newest writes were lost, when what it holds now is yielded anew. A value
+        that cannot be decoded goes to DEAD.
         """
         ...
 
@@ -137,6 +138,13 @@ class Bus(Protocol):
 
     def reports(self) -> AsyncIterator[MemberReport]:
         """Telemetry of all jobs as it comes, the last of each member first; may skip."""
+        ...
+
+    def facts(self, filters: tuple[str, ...]) -> AsyncIterator[Received]:
+        """Stored facts that a filter admits, then each new one, until closed; for people and tools.
+
+        Nothing is acknowledged and nothing kept: a new iteration starts from the first again.
+        """
         ...
 
     async def ask(self, query: Query, reply: type[R], *, timeout_seconds: float) -> R:

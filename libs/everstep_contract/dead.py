@@ -6,6 +6,8 @@ from pydantic import AwareDatetime, Field
 
 from everstep_contract.base import Message, Text
 
+DeathCause = Literal["undecodable", "rejected", "deliveries_exhausted"]
+
 
 class DeadLetter(Message):
     """A message that could not be decoded, or that its handler always fails on."""
@@ -15,7 +17,7 @@ class DeadLetter(Message):
     at: AwareDatetime
     subject: str = Field(max_length=1000)
     consumer: str = Field(max_length=253)
-    cause: Literal["undecodable", "rejected", "deliveries_exhausted"]
+    cause: DeathCause
     reason: Text
     deliveries: int = Field(ge=1)
     payload_base64: str = Field(max_length=96_000, description="At most its first 64 KiB.")

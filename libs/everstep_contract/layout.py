@@ -1,7 +1,7 @@
 """Streams, buckets and durable consumers, as data; the bus provisions them idempotently."""
 
 from dataclasses import dataclass
-from typing import Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from everstep_contract import subjects
 from everstep_contract.base import Model
@@ -70,3 +70,24 @@ INCIDENTS: Final = Bucket("incidents", IncidentRecord)
 CHECKPOINTS: Final = Bucket("checkpoints", CheckpointRecord)
 LEASES: Final = Bucket("leases", LeaseRecord)
 BUCKETS: Final = (JOBS, NODES, INCIDENTS, CHECKPOINTS, LEASES)
+
+
+def bucket_stream(bucket: Bucket[Any]) -> Stream:
+    """The stream a bucket is kept in, laid out as every NATS client expects it."""
+    return Stream(
+        name=f"KV_{bucket.name}",
+        subjects=(bucket_subject(bucket, ">"),),
+        storage="file",
+        max_age_seconds=0,
+        max_bytes=256 << 20,
+        max_messages_per_subject=1,
+    )
+
+
+def bucket_subject(bucket: Bucket[Any], key: str) -> str:
+    """Where a key's values are kept; the key ``>`` admits all."""
+    return f"$KV.{bucket.name}.{key}"
+
+
+ALL_STREAMS: Final = (*STREAMS, *(bucket_stream(bucket) for bucket in BUCKETS))
+"""Streams and what buckets are kept in: all that is provisioned."""

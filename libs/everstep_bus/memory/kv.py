@@ -1,0 +1,77 @@
+"""A bucket of the twin."""
+
+from collections.abc import AsyncIterator
+from typing import Generic, TypeVar
+
+from everstep_contract.base import Model
+from everstep_contract.layout import Bucket, bucket_stream, bucket_subject
+
+from everstep_bus.decoding import decode_value
+from everstep_bus.delivery import Delivery
+from everstep_bus.errors import UndecodableMessageError
+from everstep_bus.interface import Entry
+from everstep_bus.memory.client import MemoryClient
+from everstep_bus.memory.stream import Stored
+from everstep_bus.timing import WATCH_CHECK_SECONDS
+
+M = TypeVar("M", bound=Model)
+TOMBSTONE = {"KV-Operation": "DEL"}
+
+
+class MemoryKeyValue(Generic[M]):
+    """`KeyValue` over a stream of the twin that keeps the newest message of each subject."""
+
+    def __init__(self, client: MemoryClient, bucket: Bucket[M]) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._spec = bucket_stream(bucket)
+        self._prefix = bucket_subject(bucket, "")
+
+    async def get(self, key: str) -> Entry[M] | None:
+        stored = await self._last(key)
+        entry = self._entry(stored) if stored else None
+        return entry if entry and entry.value is not None else None
+
+    async def put(self, key: str, value: M, *, expected: int) -> int:
+        if expected == 0:
+            expected = await self._tombstone_revision(key)
+        payload = value.model_dump_json().encode()
+        return await self._client.write(
+            self._spec, self._prefix + key, {}, payload, expected=expected
+        )
+
+    async def delete(self, key: str, *, expected: int) -> None:
+        subject = self._prefix + key
+        await self._client.write(self._spec, subject, TOMBSTONE, b"", expected=expected)
+
+    async def entries(self) -> tuple[Entry[M], ...]:
+        stream = await self._client.reach(self._spec)
+        entries = map(self._entry, stream.newest_per_subject())
+        living = (entry for entry in entries if entry.value is not None)
+        return tuple(sorted(living, key=lambda entry: entry.key))
+
+    async def watch(self) -> AsyncIterator[Entry[M]]:
+        seen: dict[str, Stored] = {}
+        async for stored in self._client.follow(self._spec, resync_seconds=WATCH_CHECK_SECONDS):
+            if seen.get(stored.subject) is stored:
+                continue
+            seen[stored.subject] = stored
+            try:
+                yield self._entry(stored)
+            except UndecodableMessageError as error:
+                delivery = Delivery(stored.subject, None, stored.payload, stored.sequence)
+                await self._client.bury(delivery, f"kv:{self._bucket.name}", str(error))
+
+    async def _last(self, key: str) -> Stored | None:
+        return (await self._client.reach(self._spec)).last(self._prefix + key)
+
+    async def _tombstone_revision(self, key: str) -> int:
+        last = await self._last(key)
+        return last.sequence if last and last.headers == TOMBSTONE else 0
+
+    def _entry(self, stored: Stored) -> Entry[M]:
+        key = stored.subject.removeprefix(self._prefix)
+        if stored.headers == TOMBSTONE:
+            return Entry(key, stored.sequence, None)
+        value = decode_value(key, stored.payload, self._bucket.model)
+        return Entry(key, stored.sequence, value)
