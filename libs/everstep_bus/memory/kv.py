@@ -8,7 +8,7 @@ from everstep_contract.layout import Bucket, bucket_stream, bucket_subject
 
 from everstep_bus.decoding import decode_value
 from everstep_bus.delivery import Delivery
-from everstep_bus.errors import UndecodableMessageError
+from everstep_bus.errors import RevisionMismatchError, UndecodableMessageError
 from everstep_bus.interface import Entry
 from everstep_bus.memory.client import MemoryClient
 from everstep_bus.memory.stream import Stored
@@ -35,14 +35,10 @@ class MemoryKeyValue(Generic[M]):
     async def put(self, key: str, value: M, *, expected: int) -> int:
         if expected == 0:
             expected = await self._tombstone_revision(key)
-        payload = value.model_dump_json().encode()
-        return await self._client.write(
-            self._spec, self._prefix + key, {}, payload, expected=expected
-        )
+        return await self._write(key, {}, value.model_dump_json().encode(), expected)
 
     async def delete(self, key: str, *, expected: int) -> None:
-        subject = self._prefix + key
-        await self._client.write(self._spec, subject, TOMBSTONE, b"", expected=expected)
+        await self._write(key, TOMBSTONE, b"", expected)
 
     async def entries(self) -> tuple[Entry[M], ...]:
         stream = await self._client.reach(self._spec)
@@ -61,6 +57,15 @@ class MemoryKeyValue(Generic[M]):
             except UndecodableMessageError as error:
                 delivery = Delivery(stored.subject, None, stored.payload, stored.sequence)
                 await self._client.bury(delivery, f"kv:{self._bucket.name}", str(error))
+
+    async def _write(self, key: str, headers: dict[str, str], payload: bytes, expected: int) -> int:
+        subject = self._prefix + key
+        try:
+            return await self._client.write(
+                self._spec, subject, headers, payload, expected=expected
+            )
+        except RevisionMismatchError:
+            raise RevisionMismatchError(key=key, expected=expected) from None
 
     async def _last(self, key: str) -> Stored | None:
         return (await self._client.reach(self._spec)).last(self._prefix + key)
