@@ -1,0 +1,73 @@
+"""What the real server fills into a Pod that does not say it."""
+
+from everstep_simcluster.resources import Object
+
+DEFAULT_TOLERATION_SECONDS = 300
+"""How long a pod stays on a node that is not ready or unreachable, unless it says otherwise."""
+
+_SPEC = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "serviceAccountName": "default",
+    "serviceAccount": "default",
+    "securityContext": {},
+    "schedulerName": "default-scheduler",
+    "priority": 0,
+    "enableServiceLinks": True,
+    "preemptionPolicy": "PreemptLowerPriority",
+}
+_CONTAINER = {
+    "resources": {},
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "imagePullPolicy": "IfNotPresent",
+}
+
+
+def complete_pod(body: Object) -> Object:
+    """A new pod with its defaults; whatever status it came with is dropped."""
+    spec = _SPEC | (body.get("spec") or {})
+    spec["containers"] = [_complete_container(container) for container in spec["containers"]]
+    spec["tolerations"] = _with_default_tolerations(spec.get("tolerations") or [])
+    status = {"phase": "Pending", "qosClass": _quality_class(spec["containers"])}
+    return {**body, "spec": spec, "status": status}
+
+
+def with_text_quantities(amounts: Object) -> Object:
+    """Resource amounts as the server stores them: always text."""
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def _complete_container(container: Object) -> Object:
+    completed: Object = _CONTAINER | container
+    amounts = {kind: with_text_quantities(some) for kind, some in completed["resources"].items()}
+    if "limits" in amounts:
+        amounts["requests"] = amounts["limits"] | amounts.get("requests", {})
+    return {**completed, "resources": amounts}
+
+
+def _with_default_tolerations(given: list[Object]) -> list[Object]:
+    tolerated = {toleration.get("key") for toleration in given}
+    added = [
+        {
+            "key": f"node.kubernetes.io/{trouble}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": DEFAULT_TOLERATION_SECONDS,
+        }
+        for trouble in ("not-ready", "unreachable")
+        if f"node.kubernetes.io/{trouble}" not in tolerated and None not in tolerated
+    ]
+    return [*given, *added]
+
+
+def _quality_class(containers: list[Object]) -> str:
+    amounts = [container["resources"] for container in containers]
+    if not any(some.get("limits") or some.get("requests") for some in amounts):
+        return "BestEffort"
+    guaranteed = all(
+        {"cpu", "memory"} <= some.get("limits", {}).keys() and some["limits"] == some["requests"]
+        for some in amounts
+    )
+    return "Guaranteed" if guaranteed else "Burstable"
