@@ -121,13 +121,14 @@ class Verbs:
         options = delete_options(request, body)
         resource = target.resource
         if not target.name:
+            revision = self._objects.store.revision
             found = self._objects.delete_matching(
                 resource, target.namespace, selection_of(request, target), options
             )
             return {
                 "kind": f"{resource.kind}List",
                 "apiVersion": resource.api_version,
-                "metadata": {"resourceVersion": str(self._objects.store.revision), "continue": ""},
+                "metadata": {"resourceVersion": str(revision), "continue": ""},
                 "items": found,
             }
         deleted = self._objects.delete(resource, target.ref, options)

@@ -5,6 +5,7 @@ from everstep_simcluster.resources import Object
 DEFAULT_TOLERATION_SECONDS = 300
 """How long a pod stays on a node that is not ready or unreachable, unless it says otherwise."""
 
+_COMPUTE = frozenset({"cpu", "memory"})
 _SPEC = {
     "restartPolicy": "Always",
     "terminationGracePeriodSeconds": 30,
@@ -63,11 +64,15 @@ def _with_default_tolerations(given: list[Object]) -> list[Object]:
 
 
 def _quality_class(containers: list[Object]) -> str:
-    amounts = [container["resources"] for container in containers]
+    """Only processor time and memory count; devices do not."""
+    amounts = [
+        {kind: {n: v for n, v in some.items() if n in _COMPUTE} for kind, some in named.items()}
+        for named in (container["resources"] for container in containers)
+    ]
     if not any(some.get("limits") or some.get("requests") for some in amounts):
         return "BestEffort"
     guaranteed = all(
-        {"cpu", "memory"} <= some.get("limits", {}).keys() and some["limits"] == some["requests"]
+        some.get("limits", {}).keys() == _COMPUTE and some["limits"] == some["requests"]
         for some in amounts
     )
     return "Guaranteed" if guaranteed else "Burstable"
