@@ -54,6 +54,8 @@ class ApiServer:
         self._verbs = Verbs(objects, log_path)
         self._bookmark_interval_seconds = bookmark_interval_seconds
         self._watches: set[Watch] = set()
+        self._watches_gone = asyncio.Event()
+        self._watches_gone.set()
         self._runner: web.AppRunner | None = None
         self._site: web.TCPSite | None = None
         self._extra_routes: list[web.RouteDef] = []
@@ -91,9 +93,11 @@ class ApiServer:
 
     async def kill(self) -> None:
         """Go away as after SIGKILL: every connection breaks off."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = self._site = None
+        if self._runner is not None and self._runner.server is not None:
+            for connection in self._runner.server.connections:
+                if connection.transport is not None:
+                    connection.transport.abort()
+        await self._clean_up()
 
     async def terminate(self, *, linger_seconds: float = TERMINATION_LINGER_SECONDS) -> None:
         """Go away as after SIGTERM: refuse connections, keep watches open and quiet, end them."""
@@ -104,7 +108,8 @@ class ApiServer:
         await asyncio.sleep(linger_seconds)
         for watch in self.open_watches:
             watch.end()
-        await self.kill()
+        await self._watches_gone.wait()
+        await self._clean_up()
 
     async def restart(self, *, revision_jump: int = 100) -> None:
         """Break every connection and come back on the same port without any history.
@@ -126,6 +131,11 @@ class ApiServer:
         for watch in chosen:
             watch.blackholed = True
         return len(chosen)
+
+    async def _clean_up(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = self._site = None
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         act = self.misbehaviour.act_on(request)
@@ -190,6 +200,7 @@ class ApiServer:
             bookmark_interval_seconds=self._bookmark_interval_seconds,
         )
         self._watches.add(watch)
+        self._watches_gone.clear()
         try:
             response = web.StreamResponse(headers={"Content-Type": "application/json"})
             response.enable_chunked_encoding()
@@ -202,6 +213,8 @@ class ApiServer:
         finally:
             self._watches.discard(watch)
             watch.close()
+            if not self._watches:
+                self._watches_gone.set()
         return response
 
 

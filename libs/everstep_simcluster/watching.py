@@ -36,7 +36,11 @@ class WatchRequest:
 
 
 class Watch:
-    """One open watch: hears the store from its creation on and yields encoded event lines."""
+    """One open watch: hears the store from its creation on and yields encoded event lines.
+
+    Raises:
+        ApiError: The revision it is to begin from is malformed.
+    """
 
     def __init__(
         self, store: Store, resource: Resource, request: WatchRequest, *,
@@ -45,6 +49,7 @@ class Watch:
         self._store = store
         self.resource = resource
         self._request = request
+        self._revision = parse_version(request.resource_version)
         self._bookmark_interval_seconds = bookmark_interval_seconds
         self._pending: deque[Change] = deque()
         self._wake = asyncio.Event()
@@ -101,7 +106,7 @@ class Watch:
 
     def _opening_lines(self) -> Iterator[bytes]:
         """What comes before live changes: old changes, everything there is, or an error."""
-        revision = parse_version(self._request.resource_version)
+        revision = self._revision
         from_scratch = revision == 0 or self._request.initial_events
         if not from_scratch and revision > self._store.revision:
             # a store restored from a backup: silent until the timeout, whatever happens
