@@ -1,1 +1,30 @@
 """The public face of Everstep for training scripts: `import everstep`."""
+
+from everstep_trainer.backend import GenerationEnded
+from everstep_trainer.library.errors import (
+    AgentGoneError,
+    LaunchError,
+    LibraryError,
+    LoopError,
+    StateError,
+)
+from everstep_trainer.library.generation import Generation
+from everstep_trainer.library.job import Job
+from everstep_trainer.library.joining import join
+from everstep_trainer.library.loaders import Loader, StepLoader
+from everstep_trainer.library.steps import Step
+
+__all__ = [
+    "AgentGoneError",
+    "Generation",
+    "GenerationEnded",
+    "Job",
+    "LaunchError",
+    "LibraryError",
+    "Loader",
+    "LoopError",
+    "StateError",
+    "Step",
+    "StepLoader",
+    "join",
+]

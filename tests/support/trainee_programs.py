@@ -1,0 +1,182 @@
+"""Training scripts for tests, written as a user would write them, that also say what they do."""
+
+import hashlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import everstep
+import torch
+from everstep_trainer.backend import host_store
+from everstep_trainer.backend.group import InterruptibleGroup
+from everstep_trainer.link import PAGE_FD_VARIABLE, SOCKET_FD_VARIABLE
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from support.ranks import Link
+
+WIDTH = 48
+FLAG_SECONDS = 60.0
+
+
+def store(link: Link) -> None:
+    """Host a store until the test ends."""
+    hosted = host_store("127.0.0.1")
+    link.say("hosting", port=hosted.port)
+    signal.pause()
+
+
+def inherit(descriptors: list[int], local_rank: int) -> None:
+    """Set the environment the way an agent does."""
+    os.environ[SOCKET_FD_VARIABLE], os.environ[PAGE_FD_VARIABLE] = map(str, descriptors)
+    os.environ["LOCAL_RANK"] = str(local_rank)
+    torch.set_num_threads(1)
+
+
+def make_model() -> nn.Module:
+    """Small, with something random and something that a forward changes."""
+    return nn.Sequential(
+        nn.Linear(WIDTH, WIDTH),
+        nn.BatchNorm1d(WIDTH),
+        nn.ReLU(),
+        nn.Dropout(0.1),
+        nn.Linear(WIDTH, WIDTH),
+    )
+
+
+def batches(step: int, rank: int, world_size: int) -> Iterable[torch.Tensor]:
+    """Two micro-batches that depend on nothing but the step and the rank."""
+    generator = torch.Generator().manual_seed(step * 1000 + rank)
+    return [torch.randn(4, WIDTH, generator=generator) for _ in range(2)]
+
+
+def digest(model: nn.Module, *optimizers: torch.optim.Optimizer) -> str:
+    """A digest of what replicas have in common, to the bit; running means are each rank's own."""
+    sha = hashlib.sha256()
+    for tensor in model.parameters():
+        sha.update(tensor.detach().numpy().tobytes())
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            sha.update(repr(group["lr"]).encode())
+            for parameter in group["params"]:
+                for name, value in sorted(optimizer.state[parameter].items()):
+                    sha.update(name.encode())
+                    sha.update(value.numpy().tobytes())
+    return sha.hexdigest()[:16]
+
+
+def usage() -> dict[str, int]:
+    """What this process holds of the machine."""
+    fields = dict(
+        line.split(":", 1)
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if ":" in line
+    )
+    return {
+        "rss_bytes": int(fields["VmRSS"].split()[0]) * 1024,
+        "threads": int(fields["Threads"]),
+        "descriptors": len(list(Path("/proc/self/fd").iterdir())),
+    }
+
+
+class Faults:
+    """Hurt this process, or hold it until an order is there, at a chosen place.
+
+    ``{"at": "collective", "generation": 2, "count": 3, "signal": "SIGKILL"}``
+    """
+
+    def __init__(self, link: Link, fault: dict[str, Any] | None) -> None:
+        self._link = link
+        self._fault = dict(fault or {})
+        self.generation: Any = None
+        issue = InterruptibleGroup._issue
+
+        def watched(group: InterruptibleGroup, *args: Any, **more: Any) -> Any:
+            self.come_to("collective")
+            self.come_to(args[0])
+            return issue(group, *args, **more)
+
+        if fault:
+            InterruptibleGroup._issue = watched  # type: ignore[method-assign]
+
+    def come_to(self, place: str) -> None:
+        fault = self._fault
+        if fault.get("at") != place or self.generation is None:
+            return
+        if fault.get("generation", self.generation) != self.generation:
+            return
+        fault["count"] = fault.get("count", 1) - 1
+        if fault["count"] == 0:
+            self._link.say("hurt", place=place)
+            os.kill(os.getpid(), signal.Signals[fault["signal"]])
+
+
+def wait_for_order(generation: everstep.Generation) -> None:
+    """Hold this worker until an order has ended the generation."""
+    ended = threading.Event()
+    generation._ending.on_end(ended.set)
+    assert ended.wait(FLAG_SECONDS)
+
+
+def train(
+    link: Link,
+    descriptors: list[int],
+    local_rank: int,
+    number: int,
+    *,
+    total: int = 1000,
+    pause_at: int | None = None,
+    fault: dict[str, Any] | None = None,
+    seed: int = 7,
+) -> None:
+    """The loop of the documentation, with DDP."""
+    inherit(descriptors, local_rank)
+    torch.manual_seed(seed)
+    own = make_model()
+    optimizer = torch.optim.AdamW(own.parameters(), lr=1e-2)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
+    faults = Faults(link, fault)
+    job = everstep.join()
+
+    @job.on_generation
+    def note(generation: everstep.Generation) -> None:
+        faults.generation = generation.number
+        faults.come_to("formed")
+
+    for generation in job.generations():
+        with generation:
+            model = DistributedDataParallel(own, device_mesh=generation.mesh)
+            generation.track(model=model, optimizer=optimizer, scheduler=scheduler)
+            link.say(
+                "agreed",
+                generation=generation.number,
+                step=generation.step,
+                rank=generation.rank,
+                digest=digest(own, optimizer),
+                **usage(),
+            )
+            for step in generation.steps(batches, total=total):
+                if step.index == pause_at:
+                    pause_at = None
+                    link.say("paused", step=step.index)
+                    wait_for_order(generation)
+                for batch in step.micro_batches:
+                    loss = step.backward(model(batch).square().mean())
+                optimizer.step()
+                scheduler.step()
+                optimizer.zero_grad()
+                step.completed(loss=loss)
+                link.say(
+                    "step",
+                    generation=generation.number,
+                    step=step.index + 1,
+                    rank=generation.rank,
+                    loss=loss.item().hex(),
+                )
+    link.say("ended", step=generation.step, digest=digest(own, optimizer))
+
+
+PROGRAMS: dict[str, Callable[..., None]] = {"train": train}

@@ -1,0 +1,59 @@
+"""What a training script can do wrong, and what can keep the library from going on.
+
+EverstepError
+└── LibraryError
+    ├── LaunchError             not started the way `join` needs it: start it by `everstep run`
+    ├── LoopError               the loop is used in a way that no version could describe
+    │   └── StaleGroupError     something of an earlier generation was used in a later one
+    ├── StateError              the tracked objects cannot be one replica of the job's state
+    │   ├── ReplicasDifferError     not the same objects, names or shapes on every rank
+    │   └── UncarriableStateError   a value that cannot be sent without pickle
+    └── AgentGoneError          the member's agent ended; so must its workers
+"""
+
+from everstep_contract.errors import EverstepError
+
+
+class LibraryError(EverstepError):
+    """Root of what the library raises on purpose."""
+
+
+class LaunchError(LibraryError):
+    """This process was not started in a way that lets it join."""
+
+
+class LoopError(LibraryError):
+    """The loop does something that would make the count of steps wrong."""
+
+
+class StaleGroupError(LoopError):
+    """A process group, mesh or wrapped model of an earlier generation was used."""
+
+    def __init__(self, used: int, current: int) -> None:
+        super().__init__(
+            f"a process group of generation {used} was used in generation {current}: "
+            "wrap the model anew inside each `with generation:`"
+        )
+        self.used = used
+        self.current = current
+
+
+class StateError(LibraryError):
+    """The tracked objects cannot be a replica of the job's state."""
+
+
+class ReplicasDifferError(StateError):
+    """The ranks track different things, so that none can take over another's state."""
+
+
+class UncarriableStateError(StateError):
+    """A piece of state that is neither a tensor nor plain data."""
+
+    def __init__(self, where: str, value: object) -> None:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        super().__init__(f"{where} is a {kind}, which cannot be copied to another worker")
+        self.where = where
+
+
+class AgentGoneError(LibraryError):
+    """The agent of this worker ended, or closed the link to it."""

@@ -1,0 +1,200 @@
+"""One membership, from the script's side: a block that ends when the membership does."""
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from types import TracebackType
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+from everstep_trainer.backend import Ending, GenerationEnded
+from everstep_trainer.library.errors import LoopError
+from everstep_trainer.library.loaders import Loader
+from everstep_trainer.library.outcome import Done, Outcome, judge
+from everstep_trainer.library.steps import Step
+from everstep_trainer.library.transfer import Place
+from everstep_trainer.library.worker import Worker
+from everstep_trainer.library.wrapping import no_first_broadcast
+from everstep_trainer.link import Assignment, FirstStep, Formed
+from everstep_trainer.page import PHASES
+
+
+class Generation:
+    """A membership that this worker belongs to; made by `Job.generations`, used in a ``with``.
+
+    Attributes:
+        number: Of the generation; only grows.
+        rank: This worker's, below ``world_size``.
+        members: Incarnation of each rank's member.
+        outcome: How the ``with`` block ended; None while it runs, or if the script's own error
+            went through it.
+    """
+
+    def __init__(self, order: Assignment, ending: Ending, worker: Worker) -> None:
+        self.number = order.generation
+        self.rank = order.rank
+        self.world_size = order.world_size
+        self.local_rank = order.local_rank
+        self.local_world_size = order.local_world_size
+        self.members = order.members
+        self.device = torch.device("cpu")
+        self.outcome: Outcome | None = None
+        self._order = order
+        self._ending = ending
+        self._worker = worker
+        self._until_agreed = contextlib.ExitStack()
+        self._modules: tuple[nn.Module, ...] = ()
+        self._tracks = self._has_agreed = self._has_stepped = False
+        self._step: Step | None = None
+
+    @cached_property
+    def mesh(self) -> DeviceMesh:
+        """All ranks in one dimension, "replicate": for ``DDP(model, device_mesh=...)``."""
+        return init_device_mesh(self.device.type, (self.world_size,), mesh_dim_names=("replicate",))
+
+    @property
+    def step(self) -> int:
+        """Completed optimizer steps in the state."""
+        return self._worker.state.step
+
+    def __enter__(self) -> "Generation":
+        self._until_agreed.enter_context(no_first_broadcast())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        self._until_agreed.close()
+        try:
+            error = error or self._meet()
+            self.outcome = Done() if error is None else judge(error, self._ending)
+        finally:
+            self._worker.state.leave(self.number)
+            self.__dict__.pop("mesh", None)  # it keeps the groups, and through them threads
+            self._modules, self._step = (), None
+        return self.outcome is not None
+
+    def track(self, *, frozen: nn.Module | Iterable[nn.Module] = (), **objects: object) -> None:
+        """Say what the state is made of, and bring it to the newest that a living worker holds.
+
+        Call it once a generation, on every rank, with everything that a step changes: models,
+        optimizers, schedulers, gradient scalers, or anything with ``state_dict`` and
+        ``load_state_dict`` of plain data. They may be the objects of the last generation or new
+        ones in the same shape. Models are tracked without their wrapper. After it, parameters,
+        optimizers, schedulers, random state and step are the same as on the worker that had the
+        newest; in the job's first generation models are rank 0's.
+
+        Args:
+            frozen: Models that are only read: neither kept nor copied, so a newcomer loads them.
+            objects: By the same names on every rank and in every generation.
+
+        Raises:
+            GenerationEnded: An order came meanwhile.
+            StateError: The objects cannot be copied, or not to each other.
+        """
+        if self._has_agreed:
+            raise LoopError("track is called once a generation, before steps, with everything")
+        kept_out = {id(m) for m in ([frozen] if isinstance(frozen, nn.Module) else frozen)}
+        both = [name for name, thing in objects.items() if id(thing) in kept_out]
+        if both:
+            raise LoopError(f"{', '.join(both)} cannot be both tracked and frozen")
+        self._modules = tuple(m for m in objects.values() if isinstance(m, nn.Module))
+        self._worker.state.adopt(objects)
+        self._agree()
+
+    def steps(self, loader: Loader = None, *, total: int) -> Iterator[Step]:
+        """The steps that are still to be done, one a turn, until ``total`` are completed.
+
+        Args:
+            loader: Where each step's micro-batches come from; see `loaders`.
+            total: Optimizer steps of the whole job.
+
+        Raises:
+            GenerationEnded: An order came; between steps too.
+        """
+        if not self._has_agreed:
+            self._agree()
+        self._worker.state.watch(self._guard)
+        source = self._worker.source_of(loader)
+        while self.step < total:
+            self._ending.check()
+            self._worker.state.begin_turn()
+            self._worker.page.write("step_begun", self.step + 1)
+            self._enter_phase("step")
+            batches = source.batches(self.step, self.rank, self.world_size)
+            self._step = Step(self.step, batches, self._modules, self._completed)
+            yield self._step
+            self._step.completed()
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Say that the loop does something else for a while, so that nobody takes it for a hang.
+
+        Args:
+            name: "evaluate", "checkpoint", or a word of the script's own.
+        """
+        self._enter_phase(name if name in PHASES else "user")
+        try:
+            yield
+        finally:
+            self._enter_phase("step")
+
+    def _agree(self) -> None:
+        place = Place(self.rank, self.world_size, self.device)
+        agreed, lost = self._worker.state.agree(place)
+        self._ending.check()
+        self._has_agreed = True
+        self._until_agreed.close()
+        self._worker.page.write("generation", self.number)
+        self._worker.page.write("step", self.step)
+        self._worker.tell(
+            Formed(
+                generation=self.number,
+                verdict_id=self._order.verdict_id,
+                agreed_step=agreed.version.step,
+                steps_lost=lost,
+            )
+        )
+
+    def _guard(self) -> None:
+        """Called just before an optimizer steps: nothing else can stop it from here."""
+        self._ending.check()
+        if self._step is None or not self._step.is_ready:
+            raise LoopError(
+                "an optimizer stepped outside a step of `generation.steps`, or before the last of "
+                "its micro-batches was taken from `step.micro_batches`"
+            )
+
+    def _completed(self, seconds: float) -> None:
+        worker = self._worker
+        worker.state.complete_turn(self.number)
+        worker.page.write("step", self.step)
+        worker.page.add_step_seconds(seconds)
+        if not self._has_stepped:
+            self._has_stepped = True
+            worker.tell(
+                FirstStep(
+                    generation=self.number,
+                    verdict_id=self._order.verdict_id,
+                    step=self.step,
+                    step_seconds=seconds,
+                )
+            )
+
+    def _enter_phase(self, phase: str) -> None:
+        self._worker.page.enter_phase(phase, time.monotonic_ns())
+
+    def _meet(self) -> BaseException | None:
+        """Leave the last step only when all have come to its end."""
+        try:
+            dist.barrier()
+        except (GenerationEnded, RuntimeError) as error:
+            return error
+        return None

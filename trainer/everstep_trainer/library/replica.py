@@ -1,0 +1,201 @@
+"""The tracked objects of one worker, taken together: one whole copy of the job's state.
+
+The state is one nested value (`capture`), whether it goes to another worker, into a snapshot or
+from the objects of the last generation into new ones; `restore` is its inverse.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+
+from everstep_trainer.library.errors import StateError
+from everstep_trainer.library.rng import capture_rng, restore_rng
+from everstep_trainer.library.tree import pack
+
+State = dict[str, Any]
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """Anything small with a state: a scheduler, a gradient scaler, a counter of the script's."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain data and tensors."""
+
+    def load_state_dict(self, state: dict[str, Any], /) -> Any:
+        """Take such data over."""
+
+
+class Replica:
+    """The objects that were passed to `track`, by kind and name.
+
+    Modules are kept without their wrappers: a wrapper belongs to one generation's groups, which
+    must be able to go.
+
+    Raises:
+        StateError: Something has no state, or an optimizer steps parameters of no tracked module.
+    """
+
+    def __init__(self, objects: Mapping[str, object]) -> None:
+        self.modules: dict[str, nn.Module] = {}
+        self.optimizers: dict[str, Optimizer] = {}
+        self.others: dict[str, Stateful] = {}
+        for name, thing in objects.items():
+            self._add(name, thing)
+        self._require_tracked_parameters()
+        # found once: a walk through every module would be too slow for every step
+        self._buffers = [
+            (owner, name)
+            for module in self.modules.values()
+            for owner in module.modules()
+            for name in owner._buffers.keys() - owner._non_persistent_buffers_set
+        ]
+
+    def structure(self) -> int:
+        """A digest of names, types and shapes, equal on workers that can copy from each other."""
+        text = [f"{name} {value.dtype} {tuple(value.shape)}" for name, value in self._tensors()]
+        for name, optimizer in self.optimizers.items():
+            text.append(f"{name} {[len(group['params']) for group in optimizer.param_groups]}")
+        text += sorted(self.others)
+        return int.from_bytes(hashlib.blake2b("\n".join(text).encode(), digest_size=7).digest())
+
+    def capture(self) -> State:
+        """The whole state; its tensors are the live ones."""
+        return {
+            "modules": {name: _module_tensors(module) for name, module in self.modules.items()},
+            "optimizers": {name: _capture(value) for name, value in self.optimizers.items()},
+            "others": {name: thing.state_dict() for name, thing in self.others.items()},
+            "rng": capture_rng(),
+        }
+
+    @torch.no_grad()
+    def restore(self, state: State) -> None:
+        """Take over a captured state; nothing of it is kept, so it can be restored again."""
+        for name, module in self.modules.items():
+            _copy_tensors(name, state["modules"][name], _module_tensors(module))
+        for name, optimizer in self.optimizers.items():
+            _restore(name, optimizer, state["optimizers"][name])
+        for name, thing in self.others.items():
+            thing.load_state_dict(state["others"][name])
+        if "rng" in state:
+            restore_rng(state["rng"])
+
+    def holds_the_objects_of(self, other: "Replica") -> bool:
+        """Whether both are the very same objects, so that nothing is to be carried over."""
+        return all(
+            mine.keys() == theirs.keys() and all(mine[name] is theirs[name] for name in mine)
+            for mine, theirs in (
+                (self.modules, other.modules),
+                (self.optimizers, other.optimizers),
+                (self.others, other.others),
+            )
+        )
+
+    def buffers(self) -> list[torch.Tensor]:
+        """What a forward may change: the buffers that belong to the state."""
+        return [
+            buffer for owner, name in self._buffers if (buffer := owner._buffers[name]) is not None
+        ]
+
+    def drop_gradients(self) -> None:
+        """Forget gradients of a step that will be done again."""
+        for module in self.modules.values():
+            module.zero_grad(set_to_none=True)
+
+    def _add(self, name: str, thing: object) -> None:
+        if isinstance(thing, nn.Module):
+            self.modules[name] = unwrapped(thing)
+        elif isinstance(thing, Optimizer):
+            self.optimizers[name] = thing
+        elif isinstance(thing, Stateful):
+            pack(thing.state_dict(), name)  # refused here and now rather than at the first death
+            self.others[name] = thing
+        else:
+            raise StateError(f"{name} ({type(thing).__qualname__}) has no state_dict to track")
+
+    def _require_tracked_parameters(self) -> None:
+        known = {id(p) for module in self.modules.values() for p in module.parameters()}
+        for name, optimizer in self.optimizers.items():
+            unknown = sum(id(parameter) not in known for parameter in _parameters(optimizer))
+            if unknown:
+                raise StateError(
+                    f"{name} steps {unknown} parameters of no tracked module: track it as well"
+                )
+
+    def _tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        for name, module in self.modules.items():
+            for key, tensor in _module_tensors(module).items():
+                yield f"{name}.{key}", tensor
+
+
+def unwrapped(module: nn.Module) -> nn.Module:
+    """The script's own module inside DDP and torch.compile."""
+    while True:
+        inner = getattr(module, "_orig_mod", None)
+        if isinstance(module, DistributedDataParallel):
+            inner = module.module
+        if not isinstance(inner, nn.Module):
+            return module
+        module = inner
+
+
+def _module_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and persistent buffers by name; the live tensors."""
+    tensors = module.state_dict(keep_vars=True)
+    return {name: value for name, value in tensors.items() if isinstance(value, torch.Tensor)}
+
+
+def _copy_tensors(
+    name: str, source: dict[str, torch.Tensor], target: dict[str, torch.Tensor]
+) -> None:
+    if source.keys() != target.keys():
+        differ = sorted(source.keys() ^ target.keys())[:3]
+        raise StateError(f"{name} has other parameters or buffers than before, such as {differ}")
+    for key, tensor in target.items():
+        if tensor.shape != source[key].shape:
+            raise StateError(f"{name}.{key}: shape {tuple(tensor.shape)} was another before")
+        tensor.copy_(source[key])
+
+
+def _parameters(optimizer: Optimizer) -> list[torch.Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def capture_options(optimizer: Optimizer) -> list[dict[str, Any]]:
+    """Learning rate and the like, one entry a parameter group; schedulers change them."""
+    return [
+        {key: _own(value) for key, value in group.items() if key != "params"}
+        for group in optimizer.param_groups
+    ]
+
+
+def restore_options(optimizer: Optimizer, options: list[dict[str, Any]]) -> None:
+    """Set what `capture_options` gave."""
+    for group, entry in zip(optimizer.param_groups, options, strict=True):
+        group.update(entry)
+
+
+def _capture(optimizer: Optimizer) -> State:
+    # not state_dict(): on the way back that casts the state to the parameters' type
+    state = [dict(optimizer.state.get(parameter, {})) for parameter in _parameters(optimizer)]
+    return {"options": capture_options(optimizer), "state": state}
+
+
+def _restore(name: str, optimizer: Optimizer, captured: State) -> None:
+    parameters = _parameters(optimizer)
+    if len(parameters) != len(captured["state"]):
+        raise StateError(f"{name} has another number of parameters than before")
+    restore_options(optimizer, captured["options"])
+    optimizer.state.clear()
+    for parameter, state in zip(parameters, captured["state"], strict=True):
+        if state:
+            optimizer.state[parameter] = {key: _own(value) for key, value in state.items()}
+
+
+def _own(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
