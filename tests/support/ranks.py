@@ -39,6 +39,7 @@ ENVIRONMENT = {
 
 _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _LINE_BYTES = 1 << 16
+_MAX_DESCRIPTORS = 8
 
 Event = dict[str, Any]
 
@@ -139,9 +140,13 @@ class RankHouse:
 
     def start(self, program: str, settings: list[dict[str, Any]]) -> list[Rank]:
         """One process for each of the settings; they run ``program(link, **settings)``."""
-        started = [self._start(program, each) for each in settings]
-        self._ranks += started
-        return started
+        return [self.start_with(program, [], **each) for each in settings]
+
+    def start_with(self, program: str, descriptors: list[int], **settings: Any) -> Rank:
+        """One process that inherits these too, as ``descriptors`` among its settings."""
+        rank = self._start(program, settings, descriptors)
+        self._ranks.append(rank)
+        return rank
 
     def end_ranks(self) -> None:
         """Kill what was started, frozen or not; the house stays."""
@@ -160,11 +165,11 @@ class RankHouse:
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace")
 
-    def _start(self, program: str, settings: dict[str, Any]) -> Rank:
+    def _start(self, program: str, settings: dict[str, Any], descriptors: list[int]) -> Rank:
         outer, inner = socket.socketpair()
         request = json.dumps({"program": program, "settings": settings}).encode()
         with inner:
-            socket.send_fds(self._end, [request], [inner.fileno()])
+            socket.send_fds(self._end, [request], [inner.fileno(), *descriptors])
         answer = self._end.recv(_LINE_BYTES)
         assert answer, f"the house is gone: {self.errors()}"
         return Rank(int(answer), outer)
@@ -177,25 +182,27 @@ def _house(end: socket.socket) -> None:
     for name in ("torch", "torch._dynamo", "torch.distributed.fsdp"):
         importlib.import_module(name)
     while True:
-        request, descriptors, _, _ = socket.recv_fds(end, _LINE_BYTES, 1)
+        request, descriptors, _, _ = socket.recv_fds(end, _LINE_BYTES, _MAX_DESCRIPTORS)
         if not request:
             return
         pid = os.fork()
         if pid == 0:
             end.close()
-            _run(socket.socket(fileno=descriptors[0]), json.loads(request))
-        os.close(descriptors[0])
+            _run(socket.socket(fileno=descriptors[0]), json.loads(request), descriptors[1:])
+        for descriptor in descriptors:
+            os.close(descriptor)
         end.sendall(str(pid).encode())
 
 
-def _run(end: socket.socket, request: Any) -> None:
+def _run(end: socket.socket, request: Any, descriptors: list[int]) -> None:
     """Be a rank; never returns."""
     _die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     link, status = Link(end), 1
+    given = {"descriptors": descriptors} if descriptors else {}
     try:
         module, _, name = request["program"].partition(":")
-        getattr(importlib.import_module(module), name)(link, **request["settings"])
+        getattr(importlib.import_module(module), name)(link, **request["settings"], **given)
         status = 0
     except BaseException:  # noqa: BLE001 - a test wants to see whatever it was
         with contextlib.suppress(OSError):

@@ -19,7 +19,6 @@ from typing import Any
 from everstep_contract.identity import Endpoint
 from everstep_trainer.link import TO_AGENT, Assignment, Finish, Park, ToAgent, ToWorker, to_line
 from everstep_trainer.page import Page
-
 from support.ranks import UNTIL_SECONDS, Rank, RankHouse
 
 STORE = "support.trainee_programs:store"
