@@ -33,17 +33,14 @@ def unique_instance() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
-class ServiceSettings(BaseModel):
-    """What every service can be told. A field ``x`` is set by the variable ``EVERSTEP_X``."""
+class ProcessSettings(BaseModel):
+    """What every process can be told. A field ``x`` is set by the variable ``EVERSTEP_X``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     nats_url: str = Field(default="nats://127.0.0.1:4222", pattern=r"^(nats|tls)://\S+$")
     nats_seed_path: Path | None = Field(default=None, description="The role's nkey seed.")
-    metrics_host: str = "127.0.0.1"
-    metrics_port: int = Field(default=9464, ge=0, le=65535, description="0: any free port.")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    instance: Name = Field(default_factory=unique_instance)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -70,6 +67,14 @@ class ServiceSettings(BaseModel):
             return cls.model_validate({field: value for field, value in fields.items() if value})
         except ValidationError as error:
             raise _unfit(error, given) from None
+
+
+class ServiceSettings(ProcessSettings):
+    """What every service can be told."""
+
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = Field(default=9464, ge=0, le=65535, description="0: any free port.")
+    instance: Name = Field(default_factory=unique_instance)
 
 
 def _is_ours(variable: str, value: str) -> bool:

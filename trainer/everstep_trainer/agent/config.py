@@ -1,0 +1,62 @@
+"""What an agent can be told by EVERSTEP_* variables, and what it finds out by itself."""
+
+import socket
+import uuid
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from everstep_contract.base import Name
+from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member
+from everstep_runtime.settings import ProcessSettings
+from pydantic import Field
+
+from everstep_trainer.agent.model import Me, Rung
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_NATS_PORT: Final = 4222
+
+
+class AgentSettings(ProcessSettings):
+    """In a cluster the pod's downward API sets who we are; elsewhere the defaults do."""
+
+    job_namespace: Name = "default"
+    job_name: Name | None = None
+    job_uid: Name | None = Field(default=None, description="Default: made of namespace and name.")
+    pod_name: Name | None = Field(default=None, description="Default: unlike any other agent's.")
+    pod_uid: Name | None = None
+    pod_ip: str | None = Field(default=None, description="Default: what NATS is reached from.")
+    node_name: Name = Field(default_factory=socket.gethostname)
+    connect_seconds: float = Field(default=30.0, gt=0, description="To the first connection.")
+    leave_seconds: float = Field(default=5.0, gt=0, description="See agent.model.Limits.")
+    grace_seconds: float = Field(default=10.0, gt=0, description="Of workers told to end.")
+
+    def host(self) -> str:
+        """The numeric address that peers reach this member under.
+
+        Raises:
+            OSError: The address given is none, or NATS cannot be resolved.
+        """
+        if self.pod_ip:
+            return str(socket.getaddrinfo(self.pod_ip, 0, flags=socket.AI_NUMERICHOST)[0][4][0])
+        nats = urlsplit(self.nats_url)
+        target = (nats.hostname or "127.0.0.1", nats.port or _NATS_PORT)
+        family, _, _, _, address = socket.getaddrinfo(*target, type=socket.SOCK_DGRAM)[0]
+        with closing(socket.socket(family, socket.SOCK_DGRAM)) as probe:
+            probe.connect(address)  # sends nothing: asks for the route
+            return str(probe.getsockname()[0])
+
+
+def me(settings: AgentSettings, job_name: str, gang: GangSpec, peer: Endpoint, rung: Rung) -> Me:
+    """This life of this agent: a new incarnation, never used before or again (R1)."""
+    incarnation = uuid.uuid4().hex
+    job = JobKey(namespace=settings.job_namespace, name=job_name)
+    member = Member(
+        job_uid=settings.job_uid or str(job),
+        name=settings.pod_name or f"{socket.gethostname()}-{incarnation[:8]}",
+        pod_uid=settings.pod_uid or incarnation,
+        incarnation=incarnation,
+        node=settings.node_name,
+    )
+    return Me(job, member, gang, peer, _BOOT_ID.read_text().strip(), rung)

@@ -1,0 +1,90 @@
+"""The agent's rules: (state, what is heard, now) -> (state, what to do). No I/O, no clock.
+
+Handlers take in what is heard; after each, the rules look at the state as a whole, so that what
+must follow from it follows whatever came last and in whatever order.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import assert_never
+
+from everstep_trainer.agent import deaths, orders, telling, words
+from everstep_trainer.agent.ending import begin_ending, finish_ending
+from everstep_trainer.agent.model import (
+    AgentState,
+    Input,
+    Moment,
+    OrderHeard,
+    PeersReached,
+    Store,
+    StoreDied,
+    StoreUp,
+    Terminate,
+    Tick,
+    Turn,
+    WorkerDied,
+    WorkerSaid,
+    WorkerStarted,
+    ZygoteLost,
+)
+from everstep_trainer.agent.report import with_left
+
+Rule = Callable[[AgentState, Moment], Turn]
+
+RULES: tuple[Rule, ...] = (
+    deaths.start_store,
+    orders.kill_the_stuck,
+    orders.replace_by_order,
+    deaths.start_workers,
+    orders.instruct,
+    orders.reach_peers,
+    telling.tell_joined,
+    telling.tell_formed,
+    telling.tell_steps,
+    finish_ending,
+    telling.report_when_due,
+)
+
+
+def react(state: AgentState, heard: Input, moment: Moment) -> Turn:
+    """Take in one input and say what follows. Pure: same arguments, same answer."""
+    if state.exited:
+        return state, ()
+    state, effects = _take_in(state, heard, moment)
+    state = with_left(state)
+    for rule in RULES:
+        state, more = rule(state, moment)
+        effects += more
+    return state, effects
+
+
+def _take_in(state: AgentState, heard: Input, moment: Moment) -> Turn:
+    match heard:
+        case OrderHeard(order):
+            return orders.hear_order(state, order, moment)
+        case WorkerStarted():
+            return words.hear_start(state, heard, moment)
+        case WorkerSaid():
+            return words.hear_worker(state, heard, moment)
+        case WorkerDied():
+            return deaths.hear_death(state, heard, moment)
+        case StoreUp() | StoreDied() | PeersReached():
+            return _note(state, heard), ()
+        case Tick():
+            return words.hear_tick(state, heard, moment)
+        case Terminate(detail):
+            return begin_ending(state, "terminated", detail, moment)
+        case ZygoteLost(detail):
+            return begin_ending(state, "failed", detail, moment)
+        case _:
+            assert_never(heard)
+
+
+def _note(state: AgentState, heard: StoreUp | StoreDied | PeersReached) -> AgentState:
+    match heard:
+        case StoreUp(endpoint):
+            return replace(state, store=replace(state.store, endpoint=endpoint))
+        case StoreDied():
+            return replace(state, store=Store(deaths=state.store.deaths + 1))
+        case PeersReached(verdict_id):
+            return replace(state, reached=verdict_id)

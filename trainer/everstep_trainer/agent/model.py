@@ -1,0 +1,387 @@
+"""What the agent's core reasons about: its state, what it hears, what it wants done."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Literal
+
+from everstep_contract.base import Event
+from everstep_contract.facts.worker import ExitClass
+from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member
+from everstep_contract.orders import Order
+from everstep_contract.telemetry import MemberReport
+
+from everstep_trainer.link import Assignment, ToAgent, ToWorker
+from everstep_trainer.page import PageView
+
+Rung = Literal["in_process", "restart"]
+"""How workers follow a new generation: their library re-forms, or they are started anew."""
+WorkerStage = Literal[
+    "absent", "starting", "parked", "left", "formed", "stepping", "broken", "finished", "done"
+]
+"""absent: no process · starting: has not parked yet · parked: warm, in no group · left: out of
+the old group, forming · formed: group made, state agreed · stepping: first step completed ·
+broken: its group failed · finished: its loop has ended · done: its process ended well."""
+EndReason = Literal["terminated", "stopped", "finished", "failed", "fenced"]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Now: ``at`` for stamps, ``monotonic`` seconds for every judgement about durations."""
+
+    at: datetime
+    monotonic: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The agent's own patience, in seconds; an order's durations bind where they are shorter.
+
+    leave_seconds: from an order until a worker must be out of its old group, else it is killed.
+    Leaving in the process takes 0.1 s measured, but user code between two collectives may be long.
+    settle_seconds: how long a worker that cannot tell must live to count as formed.
+    """
+
+    leave_seconds: float = 5.0
+    grace_seconds: float = 10.0
+    settle_seconds: float = 1.0
+    max_restarts: int = 3
+    restart_backoff_seconds: float = 0.2
+    restart_backoff_limit_seconds: float = 10.0
+    report_seconds: float = 0.5
+    advance_seconds: float = 2.0
+    gossip_seconds: float = 1.0
+
+
+@dataclass(frozen=True)
+class Me:
+    """What never changes in the life of an agent."""
+
+    job: JobKey
+    member: Member
+    gang: GangSpec
+    peer: Endpoint
+    boot_id: str
+    rung: Rung = "in_process"
+    scheduler_world_size: int | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def incarnation(self) -> str:
+        """This life of this agent."""
+        return self.member.incarnation
+
+
+@dataclass(frozen=True)
+class ExitStatus:
+    """How a process ended; neither code nor signal: nobody could say."""
+
+    code: int | None = None
+    signal: int | None = None
+    classified: ExitClass = "unknown"
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One worker. ``life`` counts its processes, so that a dead one's last words are known.
+
+    generation: the newest it has acknowledged. assigned: the newest it was told to form.
+    told: key of what it was told last. barred: a verdict whose group its last life died in, which
+    a new life cannot join. stage_at, start_at: monotonic seconds; start_at: not before then.
+    """
+
+    local_rank: int
+    life: int = 0
+    pid: int = 0
+    stage: WorkerStage = "absent"
+    generation: int = 0
+    version: int = -1
+    step: int = 0
+    step_seconds: float = 0.0
+    told: str = ""
+    assigned: int = 0
+    barred: str = ""
+    stage_at: float = 0.0
+    start_at: float = 0.0
+    early_deaths: int = 0
+    kill_reason: str = ""
+    page: PageView | None = None
+
+    @property
+    def alive(self) -> bool:
+        """It has a process, or one is being started."""
+        return self.stage not in ("absent", "done")
+
+
+@dataclass(frozen=True)
+class Store:
+    """The rendezvous store this agent hosts; ``endpoint`` is None until it is up."""
+
+    started: bool = False
+    endpoint: Endpoint | None = None
+    deaths: int = 0
+
+
+@dataclass(frozen=True)
+class Told:
+    """What has been told already, so that every fact is told once; keys are verdict ids."""
+
+    joined: str = ""
+    formed: str = ""
+    refused: str = ""
+    first_step: str = ""
+    advanced_step: int = 0
+    advanced_at: float = 0.0
+    left: bool = False
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why the agent ends; workers alive past ``deadline`` (monotonic seconds) are killed."""
+
+    reason: EndReason
+    code: int
+    detail: str
+    deadline: float
+
+
+@dataclass(frozen=True)
+class AgentState:
+    """Everything the agent knows. Values are replaced, never changed."""
+
+    me: Me
+    workers: tuple[Worker, ...]
+    store: Store = Store()
+    order: Order | None = None
+    heard_at: float = 0.0
+    left_seconds: float | None = None
+    left_generation: int = 0
+    agreed_step: int = 0
+    steps_lost: int = 0
+    reached: str = ""
+    reaching: str = ""
+    bus_up: bool = False
+    alive_at: float = 0.0
+    newest_step: int = 0
+    restarts: int = 0
+    gossiped_at: float = 0.0
+    told: Told = Told()
+    ending: Ending | None = None
+    exited: bool = False
+    sequence: int = 0
+    reported_at: float = float("-inf")
+    reported: tuple[object, ...] = ()
+
+    @classmethod
+    def new(cls, me: Me, moment: Moment) -> "AgentState":
+        """An agent at its birth: nothing started, nothing heard."""
+        workers = tuple(Worker(rank) for rank in range(me.gang.nproc_per_node))
+        return cls(me=me, workers=workers, alive_at=moment.monotonic)
+
+    def with_worker(self, worker: Worker) -> "AgentState":
+        """The state with this worker in place of the one of its local rank."""
+        workers = list(self.workers)
+        workers[worker.local_rank] = worker
+        return replace(self, workers=tuple(workers))
+
+    @property
+    def generation(self) -> int:
+        """Of the newest order heard; 0 before the first."""
+        return self.order.generation if self.order else 0
+
+    @property
+    def verdict_id(self) -> str:
+        """Of the newest order heard; empty before the first."""
+        return self.order.verdict_id if self.order else ""
+
+
+@dataclass(frozen=True)
+class OrderHeard:
+    """An order came, by the bus or from a peer."""
+
+    order: Order
+
+
+@dataclass(frozen=True)
+class WorkerStarted:
+    """The zygote forked the worker."""
+
+    local_rank: int
+    life: int
+    pid: int
+
+
+@dataclass(frozen=True)
+class WorkerSaid:
+    """A worker's message on its link."""
+
+    local_rank: int
+    life: int
+    message: ToAgent
+
+
+@dataclass(frozen=True)
+class WorkerDied:
+    """The worker's pidfd became readable, or it could not be started."""
+
+    local_rank: int
+    life: int
+    status: ExitStatus
+
+
+@dataclass(frozen=True)
+class StoreUp:
+    """The store host listens."""
+
+    endpoint: Endpoint
+
+
+@dataclass(frozen=True)
+class StoreDied:
+    """The store host's process ended."""
+
+
+@dataclass(frozen=True)
+class PeersReached:
+    """Everybody that `Reach` of this verdict named answered (R19)."""
+
+    verdict_id: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time passed; what the bus connection and the workers' pages say now."""
+
+    bus_up: bool
+    pages: tuple[PageView | None, ...]
+
+
+@dataclass(frozen=True)
+class Terminate:
+    """A signal asked the agent to end."""
+
+    detail: str
+
+
+@dataclass(frozen=True)
+class ZygoteLost:
+    """Nothing can be started any more."""
+
+    detail: str
+
+
+Input = (
+    OrderHeard
+    | WorkerStarted
+    | WorkerSaid
+    | WorkerDied
+    | StoreUp
+    | StoreDied
+    | PeersReached
+    | Tick
+    | Terminate
+    | ZygoteLost
+)
+
+
+@dataclass(frozen=True)
+class StartWorker:
+    """Fork a worker; ``assignment`` goes into its environment on the restart rung."""
+
+    local_rank: int
+    life: int
+    assignment: Assignment | None
+
+
+@dataclass(frozen=True)
+class SendToWorker:
+    """Tell one worker, if this life of it still lasts."""
+
+    local_rank: int
+    life: int
+    message: ToWorker
+
+
+@dataclass(frozen=True)
+class KillWorker:
+    """SIGKILL one worker, if this life of it still lasts."""
+
+    local_rank: int
+    life: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class TerminateWorker:
+    """SIGTERM one worker that has no link to be told on."""
+
+    local_rank: int
+    life: int
+
+
+@dataclass(frozen=True)
+class StartStore:
+    """Fork the store host."""
+
+
+@dataclass(frozen=True)
+class Publish:
+    """Publish a fact, again and again while it matters."""
+
+    event: Event
+
+
+@dataclass(frozen=True)
+class Report:
+    """Publish telemetry, once."""
+
+    report: MemberReport
+
+
+@dataclass(frozen=True)
+class Gossip:
+    """Offer the newest order to these peers over the training network (R9)."""
+
+    order: Order
+    to: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Find out whether all of these can be reached; `PeersReached` when they can (R19)."""
+
+    verdict_id: str
+    endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True)
+class Warn:
+    """Somebody may look tomorrow."""
+
+    what: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Exit:
+    """End the agent with this status, once what still matters is published."""
+
+    code: int
+    reason: str
+
+
+Effect = (
+    StartWorker
+    | SendToWorker
+    | KillWorker
+    | TerminateWorker
+    | StartStore
+    | Publish
+    | Report
+    | Gossip
+    | Reach
+    | Warn
+    | Exit
+)
+
+Turn = tuple[AgentState, tuple[Effect, ...]]
+"""What every rule answers: the next state, and what to do."""

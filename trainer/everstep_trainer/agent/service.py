@@ -1,0 +1,206 @@
+"""The agent's loop: hear orders, workers, peers and time; let the core decide; do what it says."""
+
+import asyncio
+import signal
+import socket
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+import structlog
+from everstep_bus.errors import TransientBusError
+from everstep_bus.interface import Bus
+from everstep_contract.orders import Order
+from everstep_contract.queries import ProbeMember
+from everstep_contract.telemetry import MemberReport
+from everstep_runtime.clock import Clock
+
+from everstep_trainer.agent.decide import react
+from everstep_trainer.agent.environment import worker_environment
+from everstep_trainer.agent.errands import Errands
+from everstep_trainer.agent.model import (
+    AgentState,
+    Effect,
+    Exit,
+    Gossip,
+    Input,
+    KillWorker,
+    Me,
+    Moment,
+    OrderHeard,
+    Publish,
+    Reach,
+    Report,
+    SendToWorker,
+    StartStore,
+    StartWorker,
+    Terminate,
+    TerminateWorker,
+    Tick,
+    Warn,
+)
+from everstep_trainer.agent.outbox import Outbox, matters
+from everstep_trainer.agent.peer import MAX_LINE_BYTES, PeerPort, probe
+from everstep_trainer.agent.workers import Workers
+from everstep_trainer.agent.zygote import Zygote
+
+TICK_SECONDS: Final = 0.25
+FLUSH_SECONDS: Final = 2.0
+"""How long the agent's end waits for its last facts; well under a pod's grace of 30 s."""
+RESTART_SECONDS: Final = 0.5
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Life:
+    """What an agent is born with."""
+
+    me: Me
+    zygote: Zygote
+    listener: socket.socket
+    run_id: str
+    log_dir: str = ""
+
+
+class Agent:
+    """Holds the core's state, and does what the core says. One loop, no thread, no lock."""
+
+    def __init__(self, life: Life, clock: Clock) -> None:
+        self._life = life
+        self._clock = clock
+        self._state = AgentState.new(life.me, self._moment())
+        self._outbox = Outbox(lambda event: matters(event, self._state))
+        self._workers = Workers(
+            life.zygote, self.hear, host=life.me.peer.host, log_dir=life.log_dir
+        )
+        self._report: MemberReport | None = None
+        self._reportable = asyncio.Event()
+        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._errands = Errands(self)
+
+    @property
+    def order(self) -> Order | None:
+        """The newest order heard, whoever asks: peers, and our own errands."""
+        return self._state.order
+
+    def hear(self, heard: Input) -> None:
+        """Decide about one input and act on it at once."""
+        self._state, effects = react(self._state, heard, self._moment())
+        for effect in effects:
+            self._perform(effect)
+
+    def hear_order(self, order: Order, via: str) -> None:
+        """An order came by the bus or from a peer."""
+        if order.generation > self._state.generation:
+            log.info("order heard", generation=order.generation, state=order.state, via=via)
+        self.hear(OrderHeard(order))
+
+    async def live(self, bus: Bus) -> int:
+        """Until the core says exit; the exit status."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._tick(bus)),
+                group.create_task(self._follow_orders(bus)),
+                group.create_task(self._outbox.run(bus)),
+                group.create_task(self._send_reports(bus)),
+                group.create_task(self._answer_probes(bus)),
+                group.create_task(self._errands.run()),
+            ]
+            status = await self._ended
+            await self._outbox.flush(FLUSH_SECONDS)
+            for task in tasks:
+                task.cancel()
+        self._workers.close()
+        return status
+
+    def _moment(self) -> Moment:
+        return Moment(self._clock.now(), self._clock.monotonic())
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case StartWorker() | SendToWorker() | KillWorker() | TerminateWorker() | StartStore():
+                self._manage(effect)
+            case Publish(event):
+                self._outbox.put(event)
+            case Report(report):
+                self._report = report
+                self._reportable.set()
+            case Gossip(order, to):
+                self._errands.offer(order, to)
+            case Reach(verdict_id, endpoints):
+                self._errands.reach(verdict_id, endpoints)
+            case Warn(what, detail):
+                log.warning(what, detail=detail, generation=self._state.generation)
+            case Exit(code, reason):
+                log.info("agent ends", status=code, why=reason)
+                self._ended.set_result(code)
+            case _:
+                assert_never(effect)
+
+    def _manage(
+        self, effect: StartWorker | SendToWorker | KillWorker | TerminateWorker | StartStore
+    ) -> None:
+        match effect:
+            case StartWorker(local_rank, life, place):
+                run_id = self._life.run_id
+                changes = worker_environment(self._life.me, local_rank, run_id, place)
+                self._workers.start_worker(local_rank, life, changes)
+            case SendToWorker(local_rank, life, message):
+                self._workers.tell(local_rank, life, message)
+            case KillWorker(local_rank, life, reason):
+                log.warning("worker killed", local_rank=local_rank, why=reason)
+                self._workers.signal(local_rank, life, signal.SIGKILL)
+            case TerminateWorker(local_rank, life):
+                self._workers.signal(local_rank, life, signal.SIGTERM)
+            case StartStore():
+                self._workers.start_store()
+
+    async def _tick(self, bus: Bus) -> None:
+        count = len(self._state.workers)
+        while True:
+            self.hear(Tick(bus.connected, self._workers.pages(count)))
+            await asyncio.sleep(TICK_SECONDS)
+
+    async def _follow_orders(self, bus: Bus) -> None:
+        """For ever: training goes on without the bus, and hears it again when it is back."""
+        while True:
+            try:
+                async for order in bus.orders(self._life.me.job):
+                    self.hear_order(order, "bus")
+            except TransientBusError as error:
+                log.warning("cannot hear orders, trying again", why=str(error))
+            await asyncio.sleep(RESTART_SECONDS)
+
+    async def _send_reports(self, bus: Bus) -> None:
+        while True:
+            await self._reportable.wait()
+            self._reportable.clear()
+            if self._report:
+                try:
+                    await bus.report(self._report)
+                except TransientBusError:
+                    continue  # the next report says more
+
+    async def _answer_probes(self, bus: Bus) -> None:
+        me = self._life.me
+        address = f"{me.job.token}.{me.incarnation}"
+        while True:
+            try:
+                async with bus.answer(ProbeMember, probe, address=address):
+                    await asyncio.Event().wait()
+            except TransientBusError as error:
+                log.warning("cannot answer probes, trying again", why=str(error))
+                await asyncio.sleep(RESTART_SECONDS)
+
+
+async def serve(life: Life, bus: Bus, clock: Clock) -> int:
+    """Be an agent until its end; the process's exit status."""
+    loop = asyncio.get_running_loop()
+    agent = Agent(life, clock)
+    for end in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(end, agent.hear, Terminate(end.name))
+    port = PeerPort(
+        life.me.incarnation, lambda: agent.order, lambda order: agent.hear_order(order, "peer")
+    )
+    async with await asyncio.start_server(port.serve, sock=life.listener, limit=MAX_LINE_BYTES):
+        return await agent.live(bus)

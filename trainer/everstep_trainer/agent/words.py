@@ -1,0 +1,164 @@
+"""What workers say, on their links and on their pages, and what the agent makes of it."""
+
+from dataclasses import replace
+from typing import assert_never
+
+from everstep_contract.facts.worker import CollectiveFailed
+
+from everstep_trainer.agent.ending import begin_ending
+from everstep_trainer.agent.meaning import fingers
+from everstep_trainer.agent.model import (
+    AgentState,
+    Gossip,
+    Moment,
+    Publish,
+    Tick,
+    Turn,
+    Worker,
+    WorkerSaid,
+    WorkerStage,
+    WorkerStarted,
+)
+from everstep_trainer.link import Failed, Finished, FirstStep, Formed, Hello, Left, Parked
+from everstep_trainer.page import PageView
+
+
+def hear_start(state: AgentState, heard: WorkerStarted, moment: Moment) -> Turn:
+    """A worker has a process. On the restart rung it is one of a generation from its birth."""
+    worker = state.workers[heard.local_rank]
+    if worker.life != heard.life or worker.stage != "starting":
+        return state, ()
+    worker = replace(worker, pid=heard.pid)
+    if state.me.rung == "restart":
+        return _at(state, worker, "left", moment), ()
+    return state.with_worker(worker), ()
+
+
+def hear_worker(state: AgentState, heard: WorkerSaid, moment: Moment) -> Turn:
+    """One message of a living worker; a dead one's last words change nothing."""
+    worker = state.workers[heard.local_rank]
+    if worker.life != heard.life or not worker.alive:
+        return state, ()
+    message = heard.message
+    match message:
+        case Hello():
+            return state, ()
+        case Parked(generation=generation, version=version):
+            worker = replace(worker, generation=generation, version=version, early_deaths=0)
+            return _at(state, worker, "parked", moment), ()
+        case Left(generation=generation, version=version):
+            worker = replace(worker, generation=generation, version=version, early_deaths=0)
+            return _at(state, worker, "left", moment), ()
+        case Formed():
+            return _hear_formed(state, worker, message, moment), ()
+        case FirstStep(generation=generation, step=step, step_seconds=seconds):
+            worker = replace(worker, step=step, step_seconds=seconds, version=step)
+            state = replace(state, alive_at=moment.monotonic, restarts=0)
+            return _in_generation(state, worker, generation, "stepping", moment), ()
+        case Failed():
+            return _hear_failure(state, worker, message, moment)
+        case Finished(step=step):
+            return _at(state, replace(worker, step=step), "finished", moment), ()
+        case _:
+            assert_never(message)
+
+
+def _at(state: AgentState, worker: Worker, stage: WorkerStage, moment: Moment) -> AgentState:
+    return state.with_worker(replace(worker, stage=stage, stage_at=moment.monotonic))
+
+
+def _in_generation(
+    state: AgentState, worker: Worker, generation: int, stage: WorkerStage, moment: Moment
+) -> AgentState:
+    """The new stage, if the worker speaks of the generation it is in; else it is old news."""
+    return _at(state, worker, stage, moment) if generation == worker.generation else state
+
+
+def _hear_formed(state: AgentState, worker: Worker, message: Formed, moment: Moment) -> AgentState:
+    if message.verdict_id != state.verdict_id:
+        return state
+    worker = replace(worker, step=message.agreed_step, version=message.agreed_step)
+    state = replace(
+        state,
+        agreed_step=message.agreed_step,
+        steps_lost=max(state.steps_lost, message.steps_lost),
+    )
+    return _in_generation(state, worker, message.generation, "formed", moment)
+
+
+def _hear_failure(state: AgentState, worker: Worker, message: Failed, moment: Moment) -> Turn:
+    """A failure counts only before its generation's successor is heard (R13)."""
+    order = state.order
+    if order is None or message.verdict_id != order.verdict_id:
+        return state, ()
+    state = _in_generation(state, worker, message.generation, "broken", moment)
+    ranks = [seat.member.incarnation for seat in order.seats for _ in range(seat.nproc)]
+    named = next((ranks[rank] for rank in message.peer_ranks if rank < len(ranks)), None)
+    failed = CollectiveFailed(
+        at=moment.at,
+        job=state.me.job,
+        member=state.me.member,
+        local_rank=worker.local_rank,
+        generation=message.generation,
+        verdict_id=message.verdict_id,
+        peer=named,
+        detail=message.detail,
+    )
+    return state, (Publish(failed),)
+
+
+def hear_tick(state: AgentState, tick: Tick, moment: Moment) -> Turn:
+    """Look at the pages and at the bus; fence ourselves when both have been dead too long (R24)."""
+    before = state.workers
+    for worker, page in zip(before, tick.pages, strict=True):
+        if page and worker.alive:
+            state = state.with_worker(_seen(worker, page))
+    stepped = any(
+        new.stage == "stepping" and new.step > old.step
+        for old, new in zip(before, state.workers, strict=True)
+    )
+    silent_seconds = moment.monotonic - state.alive_at
+    if not stepped and not state.ending and _outlasts(state, silent_seconds):
+        detail = f"neither the bus nor a completed step for {silent_seconds:.1f} s"
+        return begin_ending(state, "fenced", detail, moment)
+    if stepped:
+        state = replace(state, restarts=0)
+    alive_at = moment.monotonic if stepped or tick.bus_up else state.alive_at
+    state = replace(state, bus_up=tick.bus_up, alive_at=alive_at)
+    return _ask_peers(_settled(state, moment), moment)
+
+
+def _outlasts(state: AgentState, silent_seconds: float) -> bool:
+    order = state.order
+    return order is not None and silent_seconds > order.durations.self_fence_seconds
+
+
+def _seen(worker: Worker, page: PageView) -> Worker:
+    return replace(
+        worker,
+        page=page,
+        version=page.version,
+        step=page.step,
+        step_seconds=page.step_seconds[-1] if page.step_seconds else worker.step_seconds,
+    )
+
+
+def _settled(state: AgentState, moment: Moment) -> AgentState:
+    """On the restart rung nothing tells that a group was made but that its workers live on."""
+    if state.me.rung == "in_process":
+        return state
+    for worker in state.workers:
+        due = worker.stage_at + state.me.limits.settle_seconds
+        if worker.stage == "left" and moment.monotonic >= due:
+            state = _at(state, worker, "stepping", moment)
+    return state
+
+
+def _ask_peers(state: AgentState, moment: Moment) -> Turn:
+    """Without the bus, peers are asked for newer orders; they answer with theirs (R9)."""
+    order = state.order
+    due = moment.monotonic >= state.gossiped_at + state.me.limits.gossip_seconds
+    if state.bus_up or order is None or not due:
+        return state, ()
+    state = replace(state, gossiped_at=moment.monotonic)
+    return state, (Gossip(order, fingers(state.me, order)),)
