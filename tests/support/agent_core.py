@@ -80,7 +80,7 @@ def make_order(
 
 
 class Core:
-    """One agent's core, member ``index`` of the job, with a clock that only `pass_seconds` moves."""
+    """One agent's core, member ``index`` of the job, with a clock of its own."""
 
     def __init__(
         self,

@@ -68,7 +68,8 @@ def tell_steps(state: AgentState, moment: Moment) -> Turn:
     """The member with rank 0 tells a generation's first step at once, and then now and then."""
     first_worker, told = state.workers[0], state.told
     in_step = first_worker.stage == "stepping" and first_worker.generation == state.generation
-    if not in_step or not leads(state) or state.ending:
+    formed = told.formed == state.verdict_id
+    if not in_step or not formed or not leads(state) or state.ending:
         return state, ()
     first = told.first_step != state.verdict_id
     due = moment.monotonic >= told.advanced_at + state.me.limits.advance_seconds

@@ -26,10 +26,10 @@ from everstep_trainer.page import PageView
 def hear_start(state: AgentState, heard: WorkerStarted, moment: Moment) -> Turn:
     """A worker has a process. On the restart rung it is one of a generation from its birth."""
     worker = state.workers[heard.local_rank]
-    if worker.life != heard.life or worker.stage != "starting":
+    if worker.life != heard.life or not worker.alive:
         return state, ()
     worker = replace(worker, pid=heard.pid)
-    if state.me.rung == "restart":
+    if state.me.rung == "restart" and worker.stage == "starting":
         return _at(state, worker, "left", moment), ()
     return state.with_worker(worker), ()
 

@@ -357,6 +357,16 @@ def test_a_worker_that_died_is_started_anew_and_its_death_told() -> None:
     assert core.done(StartWorker)[-1].life == 2
 
 
+def test_a_worker_may_speak_before_its_birth_is_told() -> None:
+    core = Core()
+    core.tick()
+    core.hear(StoreUp(seat(0).store))
+    core.say(Parked(generation=0, version=-1))
+    core.born()
+    assert core.last_report.report.workers[0].pid > 0
+    assert core.last_report.report.phase == "ready"
+
+
 def test_ec33_a_dead_lifes_last_words_change_nothing() -> None:
     core = Core().warm().run(make_order(1))
     core.die()
