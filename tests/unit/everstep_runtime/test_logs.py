@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ Lines = Callable[[Callable[[], None]], list[dict[str, Any]]]
 
 
 @pytest.fixture
-def lines(capsys: pytest.CaptureFixture[str]):
+def lines(capsys: pytest.CaptureFixture[str]) -> Iterator[Lines]:
     """What ``act`` makes the process write, configured as a service is, with nobody else's logs."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level

@@ -1,0 +1,27 @@
+"""Metrics of the node watcher."""
+
+from typing import Final, Literal, get_args
+
+from everstep_contract.facts.member import SuspicionReason
+from everstep_runtime.metrics import counter, stage_seconds
+from prometheus_client import Gauge
+
+FactOutcome = Literal["published", "unanswered", "stale", "overflowed"]
+
+SUSPICIONS: Final = counter(
+    "everstep_node_watcher_suspicions_total",
+    "First suspicions of members, by reason.",
+    "reason",
+    get_args(SuspicionReason),
+)
+FACTS: Final = counter(
+    "everstep_node_watcher_facts_total",
+    "Facts, by what became of the attempt to publish them.",
+    "outcome",
+    get_args(FactOutcome),
+)
+BLIND: Final = Gauge(
+    "everstep_node_watcher_blind", "1 while canaries are silent and nothing is concluded."
+)
+SILENT: Final = Gauge("everstep_node_watcher_silent_members", "Members with a standing suspicion.")
+STAGES: Final = stage_seconds("node_watcher", ("noticed",))
