@@ -4,7 +4,7 @@ from typing import Final, Literal, get_args
 
 from everstep_contract.facts.member import SuspicionReason
 from everstep_runtime.metrics import counter, stage_seconds
-from prometheus_client import Gauge
+from prometheus_client import Counter, Gauge
 
 FactOutcome = Literal["published", "unanswered", "stale", "overflowed"]
 
@@ -24,4 +24,7 @@ BLIND: Final = Gauge(
     "everstep_node_watcher_blind", "1 while canaries are silent and nothing is concluded."
 )
 SILENT: Final = Gauge("everstep_node_watcher_silent_members", "Members with a standing suspicion.")
+GOODBYES: Final = Counter(
+    "everstep_node_watcher_goodbyes_total", "Members that ended on their own account."
+)
 STAGES: Final = stage_seconds("node_watcher", ("noticed",))

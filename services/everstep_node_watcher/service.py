@@ -16,7 +16,7 @@ from everstep_runtime.health import Readiness
 
 from everstep_node_watcher.decide import decide
 from everstep_node_watcher.enact import Outbox
-from everstep_node_watcher.metrics import BLIND, SILENT
+from everstep_node_watcher.metrics import BLIND, GOODBYES, SILENT
 from everstep_node_watcher.model import (
     JobForgotten,
     Moment,
@@ -107,6 +107,7 @@ async def _hear_goodbyes(bus: Bus, watcher: Watcher) -> None:
     async def handle(received: Received) -> None:
         if isinstance(received.message, MemberLeft):
             watcher.hear(received.message)
+            GOODBYES.inc()
 
     await bus.consume(LEAVERS, handle)
 
