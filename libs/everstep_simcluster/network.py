@@ -167,11 +167,14 @@ def why_not_allowed() -> str | None:
 
 def remove_network(number: int) -> None:
     """Remove what belongs to that number: processes in its namespaces, namespaces, bridge."""
-    for namespace in _namespaces(number):
+    namespaces = tuple(_namespaces(number))
+    for namespace in namespaces:
         kill_all((), f"/run/netns/{namespace}")
+    # links first: a deleted namespace takes its end along only later, in the background
+    for link in (*_links(f"evs{number}n*"), *_links(f"evs{number}")):
+        _ip("link", "del", link)
+    for namespace in namespaces:
         _ip("netns", "del", namespace)
-    if Path(f"/sys/class/net/evs{number}").exists():
-        _ip("link", "del", f"evs{number}")
 
 
 def stale_numbers() -> list[int]:
@@ -179,7 +182,7 @@ def stale_numbers() -> list[int]:
     stale = []
     for path in sorted(CLAIMS.glob("*.lock")):
         number = int(path.stem)
-        left = Path(f"/sys/class/net/evs{number}").exists() or any(_namespaces(number))
+        left = _links(f"evs{number}") or any(_namespaces(number))
         claim = _lock(number) if left else None
         if claim is not None:
             claim.close()
@@ -224,6 +227,10 @@ def _subnet_in_use(number: int) -> bool:
 def _namespaces(number: int) -> Iterator[str]:
     for path in sorted(Path("/run/netns").glob(f"evs{number}-*")):
         yield path.name
+
+
+def _links(pattern: str) -> list[str]:
+    return [path.name for path in Path("/sys/class/net").glob(pattern)]
 
 
 def _address(number: int, last: int) -> str:

@@ -13,7 +13,7 @@ _KILL_ROUNDS = 20
 
 
 def members_of(leaders: Iterable[int], netns: str | None = None) -> set[int]:
-    """Process ids that belong to the sessions of ``leaders`` or live in the network namespace.
+    """Ids of living processes that belong to the sessions of ``leaders`` or live in the network namespace.
 
     The namespace finds everything, whoever its parent is. Without one (None), a descendant that
     made a session of its own and has lost its parent is missed.
@@ -24,7 +24,7 @@ def members_of(leaders: Iterable[int], netns: str | None = None) -> set[int]:
     for leader in leading:
         with suppress(psutil.Error):
             found |= {child.pid for child in psutil.Process(leader).children(recursive=True)}
-    return found - {os.getpid()}
+    return {pid for pid in found - {os.getpid()} if not _is_zombie(pid)}
 
 
 def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
@@ -35,10 +35,10 @@ def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def kill_all(leaders: Iterable[int], netns: str | None = None) -> set[int]:
-    """SIGKILL every member until none is left but zombies; returns whom it killed."""
+    """SIGKILL every member until nobody new turns up; returns whom, some of whom may be dying."""
     leading, killed = tuple(leaders), set[int]()
     for _ in range(_KILL_ROUNDS):
-        alive = {pid for pid in members_of(leading, netns) - killed if not _is_zombie(pid)}
+        alive = members_of(leading, netns) - killed
         if not alive:
             break
         signal_all(alive, signal.SIGKILL)
