@@ -1,0 +1,211 @@
+"""Who is let in, and when: forming first, growing, holding, suspending, resuming (R7, R19, R20)."""
+
+import re
+from collections import Counter
+
+from everstep_contract.identity import Seat
+from everstep_contract.queries import ResumeJob, SuspendJob
+from everstep_contract.record import JobRecord
+from everstep_contract.verdicts import (
+    AwaitReplacement,
+    Form,
+    Grow,
+    RestartWorkers,
+    Suspend,
+    Verdict,
+)
+
+from everstep_adjudicator.case import Case
+from everstep_adjudicator.evidence import hearing, silent
+from everstep_adjudicator.forming import (
+    Draft,
+    candidates,
+    gang,
+    record_of,
+    renamed,
+    seat_of,
+    succession_is_safe,
+)
+from everstep_adjudicator.model import Decision, Later, MemberView, Refuse, Rule
+
+
+def rule_on_the_first(case: Case) -> Decision | Later | None:
+    """Enough members are ready, and the job has no generation: form one."""
+    if case.view.record is not None and not renamed(case.view):
+        return None
+    ready = _of_one_job(candidates(case.view, case.policy, case.now))
+    spec = gang(case.view)
+    if spec is None or not ready:
+        return None
+    if len(ready) < spec.min_member:
+        return Later(None, f"{spec.min_member - len(ready)} more members to form a gang")
+    if len(ready) < spec.max_member:
+        since = sorted(_ready_since(case, seat) for seat in ready)[spec.min_member - 1]
+        settled = since + case.policy.form_settle_seconds
+        if case.now.monotonic < settled:
+            return Later(settled, f"{spec.max_member - len(ready)} more members, for a while")
+    seats = tuple(sorted(ready, key=_natural_order)[: spec.max_member])
+    return _rule(case, Form(), seats, f"{len(seats)} ready, min_member {spec.min_member}")
+
+
+def _of_one_job(ready: tuple[Seat, ...]) -> tuple[Seat, ...]:
+    """Members of the job uid with the most members: another one of this name has to wait."""
+    uids = Counter(seat.member.job_uid for seat in ready)
+    if not uids:
+        return ()
+    uid = max(uids, key=lambda uid: (uids[uid], uid))
+    return tuple(seat for seat in ready if seat.member.job_uid == uid)
+
+
+def _ready_since(case: Case, seat: Seat) -> float:
+    since = case.view.members[seat.member.incarnation].ready_since
+    assert since is not None, "a candidate is ready"
+    return since
+
+
+def _natural_order(seat: Seat) -> tuple[list[tuple[int, str]], str]:
+    """trainer-2 before trainer-10."""
+    parts = re.findall(r"\d+|\D+", seat.member.name)
+    numbers = [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+    return numbers, seat.member.incarnation
+
+
+def rule_on_a_lost_record(case: Case) -> Decision | Later | None:
+    """Agents obey what the record does not know: its newest writes were lost with a disk (R5)."""
+    view = case.view
+    ahead = [member for member in view.members.values() if _is_ahead(case, member)]
+    if not ahead or renamed(view):
+        return None
+    newest = max(member.report.generation for member in ahead)
+    if not hearing(view, case.policy, case.now) or case.condemned:
+        return Later(None, f"all who obey generation {newest}, which has no record")
+    others = sorted(map(seat_of, ahead), key=_natural_order)
+    seats = (*view.seats, *(s for s in others if view.seat(s.member.incarnation) is None))
+    spec = gang(view)
+    assert spec is not None, "its members describe the job"
+    reason = f"agents obey generation {newest}, the record knows {view.generation}"
+    if len(seats) < spec.min_member:
+        return Later(None, f"{reason}; fewer than {spec.min_member} are heard")
+    verdict: Verdict = RestartWorkers(failed=()) if view.record else Form()
+    return _rule(case, verdict, tuple(seats[: spec.max_member]), reason)
+
+
+def _is_ahead(case: Case, member: MemberView) -> bool:
+    report, record = member.report, case.view.record
+    if report.generation == 0 or not member.live(case.now) or report.phase == "stopped":
+        return False
+    if report.member.incarnation in case.view.left:
+        return False
+    if record is None:
+        return True
+    if report.member.job_uid != record.job_uid:
+        return False
+    other = report.generation == record.generation and report.verdict_id != record.verdict_id
+    return report.generation > record.generation or other
+
+
+def rule_on_holding(case: Case) -> Decision | Later | None:
+    """Below the floor, or suspended for lack of members: go on as soon as there are enough."""
+    record, view = case.holding, case.view
+    if record is None or _by_operator(record):
+        return None
+    spec = gang(view)
+    assert spec is not None, "a record has a gang"
+    survivors, added = _available(case, record)
+    seats = (*survivors, *added)[: spec.max_member]
+    if len(seats) >= spec.min_member and succession_is_safe(view, seats, case.judgements):
+        resumes = record.verdict.kind == "suspend" or not added
+        names = tuple(seat.member.incarnation for seat in added)
+        verdict: Verdict = Form() if resumes else Grow(added=names)
+        return _rule(case, verdict, seats, f"{len(seats)} members, min_member {spec.min_member}")
+    missing = f"{max(spec.min_member - len(seats), 0)} more members to reach the floor"
+    if record.verdict.kind == "suspend":
+        return Later(None, missing)
+    deadline = view.phase_at + record.durations.hold_seconds
+    if case.now.monotonic < deadline:
+        return Later(deadline, missing)
+    reason = f"no replacement within {record.durations.hold_seconds:g} s"
+    return _rule(case, Suspend(by="deadline"), record.seats, reason)
+
+
+def _by_operator(record: JobRecord) -> bool:
+    return isinstance(record.verdict, Suspend) and record.verdict.by == "operator"
+
+
+def _available(case: Case, record: JobRecord) -> tuple[tuple[Seat, ...], tuple[Seat, ...]]:
+    """Seats whose members are there and unsuspected, and candidates."""
+    lost = {judgement.incarnation for judgement in case.condemned}
+    survivors = tuple(
+        seat
+        for seat in record.seats
+        if seat.member.incarnation not in lost
+        and not silent(case.view, seat.member.incarnation)
+        and _is_live(case, seat)
+    )
+    return survivors, candidates(case.view, case.policy, case.now)
+
+
+def _is_live(case: Case, seat: Seat) -> bool:
+    member = case.view.members.get(seat.member.incarnation)
+    return member is not None and member.live(case.now)
+
+
+def rule_on_growing(case: Case) -> Decision | Later | None:
+    """A warm newcomer waits and the job runs quietly below its most: let it in (R19)."""
+    record, view, policy = case.running, case.view, case.policy
+    if record is None or record.phase != "resumed" or not _is_quiet(case):
+        return None
+    spec = gang(view)
+    assert spec is not None, "a record has a gang"
+    room = max(spec.max_member - len(record.seats), 0)
+    added = candidates(view, policy, case.now)[:room]
+    if not added:
+        return None
+    grew = record.verdict.kind == "grow"
+    pause = policy.grow_interval_seconds if grew else policy.grow_quiet_seconds
+    if case.now.monotonic < view.phase_at + pause:
+        return Later(view.phase_at + pause, f"{pause:g} s of steps before the next change")
+    verdict = Grow(added=tuple(seat.member.incarnation for seat in added))
+    names = ", ".join(seat.member.name for seat in added)
+    return _rule(case, verdict, (*record.seats, *added), f"{names} ready, room for {room}")
+
+
+def _is_quiet(case: Case) -> bool:
+    """Nobody is accused of anything, and nobody has finished."""
+    view = case.view
+    if view.incident is not None or view.finished_at is not None or view.exits:
+        return False
+    return not any(judgement.evidence for judgement in case.judgements)
+
+
+def obey(case: Case, command: SuspendJob | ResumeJob) -> Decision:
+    """An operator's command: a new generation, or the reason why not (R7)."""
+    record = case.view.record
+    if record is None or record.phase == "ended":
+        return Decision(Refuse(), f"job {command.job} does not run")
+    if command.generation != record.generation:
+        return Decision(Refuse(), f"the job is at generation {record.generation} by now")
+    if isinstance(command, SuspendJob):
+        if _by_operator(record):
+            return Decision(Refuse(), "the job is suspended already")
+        return _rule(case, Suspend(by="operator"), record.seats, f"operator: {command.reason}")
+    if record.state != "hold":
+        return Decision(Refuse(), "the job is not suspended")
+    return _resume(case, record, f"operator: {command.reason}")
+
+
+def _resume(case: Case, record: JobRecord, reason: str) -> Decision:
+    spec = gang(case.view)
+    assert spec is not None, "a record has a gang"
+    survivors, added = _available(case, record)
+    seats = (*survivors, *added)[: spec.max_member]
+    if len(seats) >= spec.min_member and succession_is_safe(case.view, seats, case.judgements):
+        return _rule(case, Form(), seats, reason)
+    verdict = AwaitReplacement(lost=(), wait_seconds=case.policy.hold_seconds)
+    return _rule(case, verdict, record.seats, reason)
+
+
+def _rule(case: Case, verdict: Verdict, seats: tuple[Seat, ...], reason: str) -> Decision:
+    draft = Draft(verdict, seats, reason, lost=case.condemned)
+    record = record_of(case.view, case.policy, case.now, draft)
+    return Decision(Rule(record), reason)

@@ -1,0 +1,237 @@
+"""Incidents: one failure of one job, from the first suspicion to its end (R27)."""
+
+import hashlib
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Final, get_args
+
+from everstep_contract.identity import Member
+from everstep_contract.record import IncidentRecord, JobRecord, MilestoneName, Outcome
+
+from everstep_adjudicator.case import Case
+from everstep_adjudicator.evidence import Judgement
+from everstep_adjudicator.model import Decision, File, JobView, Later
+
+MILESTONES: Final[tuple[MilestoneName, ...]] = get_args(MilestoneName)
+"""In the order in which they are reached."""
+
+
+def opened(case: Case) -> IncidentRecord:
+    """A new incident about everything that is known now."""
+    view = case.view
+    members, told = _suspects(case)
+    return IncidentRecord(
+        id=_id(view),
+        job=view.job,
+        job_uid=view.record.job_uid if view.record else "",
+        opened_at=case.now.at,
+        suspected=members,
+        generation_before=view.generation,
+        milestones={"noticed": min(told, default=case.now.at)},
+    )
+
+
+def _id(view: JobView) -> str:
+    """Readable, and never the same for two incidents of any job or any leader."""
+    uid = view.record.job_uid if view.record else ""
+    parts = (view.job.token, uid, view.lease_revision, view.generation, view.incidents_ended)
+    digest = hashlib.blake2b(repr(parts).encode(), digest_size=5).hexdigest()
+    return f"{view.job.name[:200]}-{view.generation}-{digest}"
+
+
+def _suspects(case: Case) -> tuple[tuple[Member, ...], list[datetime]]:
+    """Members something is known against, in rank order, and when their witnesses saw it."""
+    view = case.view
+    told: dict[str, datetime] = {}
+    for incarnation, at in _accusations(view):
+        told[incarnation] = min(at, told.get(incarnation, at))
+    for judgement in case.condemned:
+        told.setdefault(judgement.incarnation, case.now.at)
+    members = tuple(s.member for s in view.seats if s.member.incarnation in told)
+    return members, [told[member.incarnation] for member in members]
+
+
+def _accusations(view: JobView) -> list[tuple[str, datetime]]:
+    facts = [*(e.fact for e in view.exits), *(f.fact for f in view.collective_failures)]
+    return [
+        *((s.incarnation, s.at) for s in view.suspicions.values() if not s.cleared),
+        *((fact.member.incarnation, fact.at) for fact in facts),
+        *((incarnation, left.at) for incarnation, left in view.left.items()),
+    ]
+
+
+def ruled(
+    case: Case, incident: IncidentRecord, record: JobRecord, lost: tuple[Judgement, ...]
+) -> IncidentRecord:
+    """The incident after ``record``'s verdict; of a superseded one the first decision counts."""
+    since = min((j.condemned_at for j in lost if j.condemned_at), default=case.now.monotonic)
+    age = timedelta(seconds=max(case.now.monotonic - since, 0.0))
+    noticed = incident.milestones.get("noticed", incident.opened_at)
+    milestones: dict[MilestoneName, datetime] = {
+        "noticed": noticed,
+        "confirmed": incident.milestones.get("confirmed", max(case.now.at - age, noticed)),
+        "decided": incident.milestones.get("decided", record.decided_at),
+    }
+    return _with_verdict(incident, record).model_copy(
+        update={"milestones": milestones, "suspected": _all_suspected(case, incident)}
+    )
+
+
+def _with_verdict(incident: IncidentRecord, record: JobRecord) -> IncidentRecord:
+    return incident.model_copy(
+        update={
+            "verdict": record.verdict.kind,
+            "reason": record.reason,
+            "evidence": record.evidence or incident.evidence,
+            "generation_after": record.generation,
+        }
+    )
+
+
+def _all_suspected(case: Case, incident: IncidentRecord) -> tuple[Member, ...]:
+    known = {member.incarnation for member in incident.suspected}
+    members, _ = _suspects(case)
+    return (*incident.suspected, *(m for m in members if m.incarnation not in known))
+
+
+def failures_without_progress(case: Case, lost: tuple[Judgement, ...]) -> int:
+    """Incidents in a row without a newer step, this one included; drains do not count."""
+    view, record = case.view, case.view.record
+    assert record is not None, "a failure is one of a generation"
+    drained = bool(lost) and all(j.incarnation in view.left for j in lost)
+    same = view.incident is not None and record.incident == view.incident.id
+    if drained or same:
+        return record.failures_without_progress
+    if view.highest_step > record.failed_at_step:
+        return 0
+    return record.failures_without_progress + 1
+
+
+def keep_books(case: Case) -> Decision | Later | None:
+    """Open, bring up to date or end the incident; the last rule, for nothing waits for it."""
+    view = case.view
+    if view.incident is None:
+        return _open(case)
+    incident = _up_to_date(case, view.incident)
+    if (end := _end(case, incident)) is not None:
+        outcome, reason = end
+        return Decision(File(_ended(case, incident, outcome, reason)), reason)
+    if incident != view.filed:
+        return Decision(File(incident), f"incident {incident.id} goes on")
+    return Later(
+        view.incident_at + case.policy.unresolved_seconds, f"the end of incident {incident.id}"
+    )
+
+
+def rebuilt(record: JobRecord) -> IncidentRecord | None:
+    """The incident a record was ruled under, if it was never stored (R6)."""
+    if record.incident is None:
+        return None
+    incident = IncidentRecord(
+        id=record.incident,
+        job=record.job,
+        job_uid=record.job_uid,
+        opened_at=record.decided_at,
+        suspected=tuple(exclusion.member for exclusion in record.excluded),
+        generation_before=max(record.generation - 1, 0),
+    )
+    return _with_verdict(incident, record)
+
+
+def _open(case: Case) -> Decision | None:
+    members, _ = _suspects(case)
+    if case.running is None or not members or case.view.finished_at is not None:
+        return None
+    names = ", ".join(member.name for member in members)
+    return Decision(File(opened(case)), f"suspected: {names}")
+
+
+def _up_to_date(case: Case, incident: IncidentRecord) -> IncidentRecord:
+    """With the milestones and the losses of the generation that shall heal it."""
+    view, record = case.view, case.view.record
+    incident = incident.model_copy(update={"suspected": _all_suspected(case, incident)})
+    if record is None or record.incident != incident.id:
+        return incident
+    lost = [formed.steps_lost for formed in view.formed.values()]
+    milestones = {"decided": record.decided_at, **incident.milestones, **view.stamps}
+    return _with_verdict(incident, record).model_copy(
+        update={
+            "milestones": milestones,
+            "steps_lost": max(lost) if lost else incident.steps_lost,
+        }
+    )
+
+
+def _end(case: Case, incident: IncidentRecord) -> tuple[Outcome, str] | None:
+    """How the incident ends, and why; None while it goes on."""
+    record = case.view.record
+    if record is None:
+        return "dismissed", "the job is gone"
+    if record.phase == "ended":
+        gave_up = record.verdict.kind == "give_up"
+        return ("given_up", record.reason) if gave_up else ("dismissed", "the job has ended")
+    if record.phase == "holding":
+        return ("holding", record.reason) if _held(case, record) else None
+    if incident.verdict is None:
+        return _end_without_ruling(case, incident)
+    return ("resumed", record.reason) if record.phase == "resumed" else None
+
+
+def _held(case: Case, record: JobRecord) -> bool:
+    """Whether everybody parked, or has had the time for it."""
+    view = case.view
+    members = (view.members.get(incarnation) for incarnation in record.incarnations)
+    parked = all(
+        member is not None
+        and member.report.generation == record.generation
+        and member.report.phase == "holding"
+        for member in members
+    )
+    return parked or case.now.monotonic >= view.phase_at + record.durations.form_seconds
+
+
+def _end_without_ruling(case: Case, incident: IncidentRecord) -> tuple[Outcome, str] | None:
+    view, policy = case.view, case.policy
+    members, _ = _suspects(case)
+    if not members:
+        return "dismissed", _exoneration(view, incident)
+    if view.blind_since is not None:
+        since = max(view.blind_since, view.incident_at)
+        if case.now.monotonic >= since + policy.blind_seconds:
+            return "holding", "observer_blind: the watcher cannot tell silence from its own"
+    if case.now.monotonic >= view.incident_at + policy.unresolved_seconds:
+        return "holding", "neither proven nor cleared in time"
+    return None
+
+
+def _exoneration(view: JobView, incident: IncidentRecord) -> str:
+    suspected = {member.incarnation: member.name for member in incident.suspected}
+    cleared = {
+        f"{suspected[s.incarnation]}: {s.cleared}"
+        for s in view.suspicions.values()
+        if s.cleared and s.incarnation in suspected
+    }
+    return "; ".join(sorted(cleared)) or "nothing is known against anybody any more"
+
+
+def _ended(case: Case, incident: IncidentRecord, outcome: Outcome, reason: str) -> IncidentRecord:
+    update = {
+        "outcome": outcome,
+        "ended_at": case.now.at,
+        "reason": reason,
+        "milestones": _in_order(incident),
+    }
+    if outcome == "dismissed" and incident.verdict is None:
+        update["verdict"] = "tolerate"
+    return incident.model_copy(update=update)
+
+
+def _in_order(incident: IncidentRecord) -> dict[MilestoneName, datetime]:
+    """Milestones told by different machines, none before the one it follows."""
+    known = [
+        (name, incident.milestones[name]) for name in MILESTONES if name in incident.milestones
+    ]
+    ordered = dict(known[:1])
+    for (before, _), (name, at) in pairwise(known):
+        ordered[name] = max(at, ordered[before])
+    return ordered

@@ -1,0 +1,338 @@
+"""What the adjudicator knows about one job: frozen values, replaced and never changed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final, Generic, Literal, TypeVar
+
+from everstep_contract.base import Event
+from everstep_contract.facts.member import MemberFormed, MemberLeft, SuspicionReason
+from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
+from everstep_contract.identity import GangSpec, JobKey, Seat
+from everstep_contract.queries import ProbeMember, ProbeOutcome
+from everstep_contract.record import IncidentRecord, JobRecord, MilestoneName
+from everstep_contract.telemetry import MemberReport
+
+FRESH_SECONDS: Final = 1.5
+"""A member that reported within this long is there: two of its reports in a row may be lost."""
+
+STALL_FACTOR: Final = 5.0
+"""No step for so many times the p99 of a step is remarkable (the k of R11)."""
+
+SILENCE: Final = frozenset({"connection_closed", "connection_stale", "not_connected"})
+"""Suspicions that mean: the bus does not hear the member. Silence alone proves nothing (R11)."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Now: ``at`` for stamps, ``monotonic`` seconds for every judgement about durations."""
+
+    at: datetime
+    monotonic: float
+
+
+@dataclass(frozen=True)
+class MemberView:
+    """One incarnation by its newest report; the times are ours, in monotonic seconds.
+
+    ready_since: since when it has been a warm candidate without a break; None while it is not.
+    """
+
+    report: MemberReport
+    first_heard: float
+    heard: float
+    phase_since: float
+    reports: int = 1
+    ready_since: float | None = None
+
+    def live(self, now: Moment) -> bool:
+        """Whether it lives as far as its reports tell.
+
+        One report is not enough: after our restart the stream hands out everybody's last one, the
+        dead's too.
+        """
+        return self.reports > 1 and now.monotonic - self.heard <= FRESH_SECONDS
+
+
+SuspicionKind = SuspicionReason | Literal["collective_failed", "other_incarnation"]
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """One witness's opinion of one incarnation, and what was known when it came.
+
+    ``step_known`` is the highest step begun by then. Reports are up to half a second old, so it is
+    raised to what each reporter first says afterwards (``rebased``), and only a report after that
+    can show a step that really began later (R12). ``cleared`` says why it does not count any more.
+    """
+
+    incarnation: str
+    witness: str
+    kind: SuspicionKind
+    observation: int
+    at: datetime
+    since: float
+    step_known: int
+    rebased: frozenset[str] = frozenset()
+    cleared: str = ""
+    detail: str = ""
+
+
+SuspicionKey = tuple[str, str, str]
+"""Incarnation, witness, kind."""
+
+
+@dataclass(frozen=True)
+class ProbeAnswer:
+    """What one witness found at a suspect's peer port."""
+
+    witness: str
+    outcome: ProbeOutcome
+    heard: float
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Probing:
+    """How a suspect is being probed; forgotten when nothing stands against it any more."""
+
+    rounds: int
+    asked_at: float
+    pending: frozenset[str]
+    asked: tuple[str, ...]
+    answers: Mapping[str, ProbeAnswer] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The newest steps of the current generation, and since when nothing newer was begun."""
+
+    step: int = 0
+    step_begun: int = 0
+    since: float = 0.0
+
+
+F = TypeVar("F", WorkerExited, CollectiveFailed)
+
+
+@dataclass(frozen=True)
+class Stamped(Generic[F]):
+    """A fact and when we heard it, in monotonic seconds."""
+
+    fact: F
+    heard: float
+
+
+@dataclass(frozen=True)
+class JobView:
+    """One job. Sequences and mappings are keyed by incarnation where nothing else is said.
+
+    revision, incident_revision: what the next compare-and-set of the stored value must expect.
+    known_generation: highest heard of anywhere, the job's annotation included (R5).
+    announced: verdict id of the record whose event is published.
+    joined: the newest (generation, verdict id) whose barrier each incarnation reached.
+    successors: the newer incarnation of the same member, by the older one (R2).
+    progress, highest_step: of this generation; of all generations.
+    hearing_since: since when somebody of the job has been heard without a break.
+    written_at, phase_at: when the record's generation, and its phase, was written.
+    ordered_at: when the generation's order was first seen to be out; its deadlines start then.
+    stamps: milestones of this generation, by their authors' clocks.
+    incident: as it should be stored; ``filed``: as it is. incident_at: since when we know it.
+    """
+
+    job: JobKey
+    lease_revision: int
+    attempts: int = 0
+    record: JobRecord | None = None
+    revision: int = 0
+    announced: str = ""
+    written_at: float = 0.0
+    phase_at: float = 0.0
+    ordered_at: float | None = None
+    known_generation: int = 0
+    observed_gang: GangSpec | None = None
+    deleted_uids: frozenset[str] = frozenset()
+    members: Mapping[str, MemberView] = field(default_factory=dict)
+    joined: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    formed: Mapping[str, MemberFormed] = field(default_factory=dict)
+    left: Mapping[str, MemberLeft] = field(default_factory=dict)
+    exits: tuple[Stamped[WorkerExited], ...] = ()
+    collective_failures: tuple[Stamped[CollectiveFailed], ...] = ()
+    suspicions: Mapping[SuspicionKey, Suspicion] = field(default_factory=dict)
+    probing: Mapping[str, Probing] = field(default_factory=dict)
+    successors: Mapping[str, str] = field(default_factory=dict)
+    fenced_nodes: frozenset[str] = frozenset()
+    progress: Progress = Progress()
+    highest_step: int = 0
+    stamps: Mapping[MilestoneName, datetime] = field(default_factory=dict)
+    heard: float | None = None
+    hearing_since: float = 0.0
+    blind_since: float | None = None
+    finished_at: float | None = None
+    incident: IncidentRecord | None = None
+    filed: IncidentRecord | None = None
+    incident_revision: int = 0
+    incident_at: float = 0.0
+    incidents_ended: int = 0
+
+    @property
+    def seats(self) -> tuple[Seat, ...]:
+        """The current generation's seats in rank order."""
+        return self.record.seats if self.record else ()
+
+    @property
+    def generation(self) -> int:
+        """The record's generation; 0 without a record."""
+        return self.record.generation if self.record else 0
+
+    def seat(self, incarnation: str) -> Seat | None:
+        """The seat of this incarnation in the current generation."""
+        return next((s for s in self.seats if s.member.incarnation == incarnation), None)
+
+    def is_current(self, generation: int, verdict_id: str) -> bool:
+        """Whether this is the record's generation, and not another of the same number."""
+        record = self.record
+        return bool(record and record.generation == generation and record.verdict_id == verdict_id)
+
+    @property
+    def step_seconds_p99(self) -> float | None:
+        """Of the slowest member; None while unknown, or when the loop does something else."""
+        reports = [
+            self.members[incarnation].report
+            for incarnation in (self.record.incarnations if self.record else ())
+            if incarnation in self.members
+        ]
+        if any(worker.phase != "step" for report in reports for worker in report.workers):
+            return None
+        return max((r.step_seconds_p99 for r in reports if r.step_seconds_p99), default=None)
+
+    def stamped(self, name: MilestoneName, at: datetime, *, last: bool) -> "JobView":
+        """With this milestone at the last, or else the first, of the instants told for it."""
+        known = self.stamps.get(name)
+        if known is not None and (known >= at if last else known <= at):
+            return self
+        return replace(self, stamps={**self.stamps, name: at})
+
+    def standing(self, incarnation: str) -> tuple[Suspicion, ...]:
+        """Suspicions of this incarnation that are not cleared."""
+        return tuple(
+            s for s in self.suspicions.values() if s.incarnation == incarnation and not s.cleared
+        )
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The job's record as it is stored: read, or just written by us under ``incident``."""
+
+    record: JobRecord | None
+    revision: int
+    incident: IncidentRecord | None = None
+
+
+@dataclass(frozen=True)
+class Attempted:
+    """A verdict id was used, whatever becomes of the write."""
+
+
+@dataclass(frozen=True)
+class Announced:
+    """The event of the record with this verdict id is published."""
+
+    verdict_id: str
+
+
+@dataclass(frozen=True)
+class Filed:
+    """An incident as it is stored."""
+
+    incident: IncidentRecord
+    revision: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """These probes were sent."""
+
+    probes: tuple[ProbeMember, ...]
+
+
+@dataclass(frozen=True)
+class ProbeEnded:
+    """One probe came back; ``outcome`` is None when the witness did not answer."""
+
+    target: str
+    witness: str
+    outcome: ProbeOutcome | None
+    detail: str = ""
+
+
+Own = Recorded | Attempted | Announced | Filed | Asked | ProbeEnded
+"""What the adjudicator learns from what it did itself."""
+Heard = Event | MemberReport | Own
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A new generation: compare-and-set the record, then publish its event (R4)."""
+
+    record: JobRecord
+    incident: IncidentRecord | None = None
+
+
+@dataclass(frozen=True)
+class Advance:
+    """The same generation in another phase: compare-and-set the record."""
+
+    record: JobRecord
+
+
+@dataclass(frozen=True)
+class Announce:
+    """Publish the event of a record that is written (R6)."""
+
+    record: JobRecord
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Have these members looked at by others (R11)."""
+
+    probes: tuple[ProbeMember, ...]
+
+
+@dataclass(frozen=True)
+class File:
+    """Store the incident, and publish its opening or its end."""
+
+    incident: IncidentRecord
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """An operator's command cannot be obeyed."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Nothing to do before ``until`` (monotonic seconds; None: before the next fact)."""
+
+    until: float | None
+
+
+Action = Rule | Advance | Announce | Ask | File | Refuse | Wait
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do next, and why, in a sentence for people."""
+
+    action: Action
+    reason: str
+
+
+@dataclass(frozen=True)
+class Later:
+    """A rule that only time, or a fact, will decide; ``at`` in monotonic seconds."""
+
+    at: float | None
+    why: str
