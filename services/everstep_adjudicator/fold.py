@@ -72,7 +72,10 @@ def _fold_event(view: JobView, fact: Event, now: Moment) -> JobView:
         case NodeObserved():
             return fold_evidence.node_observed(view, fact)
         case WatcherBlinded():
-            return replace(view, blind_since=view.blind_since if view.blind_since is not None else now.monotonic)
+            return replace(
+                view,
+                blind_since=view.blind_since if view.blind_since is not None else now.monotonic,
+            )
         case WatcherSighted():
             return replace(view, blind_since=None)
         case _:
@@ -114,7 +117,9 @@ def _ordered(view: JobView, fact: OrderIssued, now: Moment) -> JobView:
     if not view.is_current(fact.order.generation, fact.order.verdict_id):
         return view
     view = view.stamped("ordered", fact.at, last=False)
-    return replace(view, ordered_at=view.ordered_at if view.ordered_at is not None else now.monotonic)
+    return replace(
+        view, ordered_at=view.ordered_at if view.ordered_at is not None else now.monotonic
+    )
 
 
 def _stepped(view: JobView, fact: StepAdvanced, now: Moment) -> JobView:

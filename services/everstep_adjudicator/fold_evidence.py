@@ -135,11 +135,11 @@ def outpaced(view: JobView, report: MemberReport) -> JobView:
     return _with_suspicions(view, changed)
 
 
-def succeeded(view: JobView, reporter: str) -> JobView:
+def succeeded(view: JobView, reporter: str, now: Moment) -> JobView:
     """A newer incarnation of a current member is proof that the old one is dead (R2).
 
     Newer is who began to report after the old one's last word, by our clock and by its own stamp:
-    a dead one's last report may be handed out again after our restart. Whoever speaks is alive.
+    a dead one's last report may be handed out again after our restart. Who still reports, lives.
     """
     if view.seat(reporter) is not None:
         if reporter not in view.successors:
@@ -152,6 +152,8 @@ def succeeded(view: JobView, reporter: str) -> JobView:
         return view
     last = view.members.get(old)
     if last and (last.heard >= newcomer.first_heard or last.report.at >= newcomer.report.at):
+        return view
+    if last and last.live(now):
         return view
     return replace(view, successors={**view.successors, old: reporter})
 

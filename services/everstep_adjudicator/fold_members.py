@@ -8,7 +8,7 @@ from everstep_contract.identity import Member
 from everstep_contract.telemetry import MemberPhase, MemberReport
 
 from everstep_adjudicator import fold_evidence
-from everstep_adjudicator.model import FRESH_SECONDS, JobView, MemberView, Moment, Progress
+from everstep_adjudicator.model import FRESH_SECONDS, JobView, MemberView, Moment
 
 MEMBERS_LIMIT: Final = 10_000
 """Incarnations remembered for one job; the longest unheard are forgotten first."""
@@ -33,7 +33,7 @@ def reported(view: JobView, report: MemberReport, now: Moment) -> JobView:
         known_generation=max(view.known_generation, report.generation),
         highest_step=max(view.highest_step, report.step),
     )
-    view = fold_evidence.outpaced(fold_evidence.succeeded(view, incarnation), report)
+    view = fold_evidence.outpaced(fold_evidence.succeeded(view, incarnation, now), report)
     if not view.seat(incarnation) or not view.is_current(report.generation, report.verdict_id):
         return view
     view = _order_seen(view, now)
@@ -126,14 +126,7 @@ def _progressed(view: JobView, report: MemberReport, now: Moment) -> JobView:
     progress = view.progress
     if report.phase == "stepping":
         view = view.stamped("first_new_step", report.at, last=False)
-    if report.phase != "stepping" and report.step_begun <= progress.step_begun:
-        return view
-    newer = report.step_begun > progress.step_begun
-    return replace(
-        view,
-        progress=Progress(
-            max(progress.step, report.step if report.phase == "stepping" else 0),
-            max(progress.step_begun, report.step_begun),
-            now.monotonic if newer else progress.since,
-        ),
-    )
+        progress = replace(progress, step=max(progress.step, report.step))
+    if report.step_begun > progress.step_begun:
+        progress = replace(progress, step_begun=report.step_begun, since=now.monotonic)
+    return replace(view, progress=progress)

@@ -1,0 +1,140 @@
+"""R27 and EC-69: every incident has a beginning, a timeline, a reason and an end."""
+
+from itertools import pairwise
+
+from everstep_adjudicator.incidents import MILESTONES, rebuilt
+from everstep_adjudicator.model import Filed, JobView, Recorded
+from support.courtroom import JOB, member, running
+
+
+def test_r27_a_healed_loss_ends_resumed_with_its_reason() -> None:
+    room = running()
+    room.lose(member(3))
+    room.obey()
+    incident = room.incidents[-1]
+    assert (incident.outcome, incident.verdict) == ("resumed", "shrink")
+    assert incident.reason == "lost trainer-3; 7 survivors, min_member 6"
+    assert [m.incarnation for m in incident.suspected] == ["trainer-3.1"]
+    assert (incident.generation_before, incident.generation_after) == (1, 2)
+
+
+def test_r27_a_hold_ends_holding() -> None:
+    room = running(6, min_member=6)
+    room.lose(member(2))
+    assert room.incidents == []
+    room.obey()
+    assert room.incidents[-1].outcome == "holding"
+
+
+def test_r27_a_hold_that_somebody_never_acknowledges_ends_holding_too() -> None:
+    room = running(6, min_member=6)
+    room.lose(member(2))
+    room.pass_time(room.policy.form_seconds + 1, reporting=False)
+    assert room.incidents[-1].outcome == "holding"
+
+
+def test_r27_a_tolerated_suspicion_ends_dismissed_and_leaves_nothing_open() -> None:
+    room = running()
+    room.hear(room.suspicion(member(3)))
+    assert room.view.incident is not None
+    room.answer(member(3), "alive")
+    assert (room.incidents[-1].outcome, room.incidents[-1].verdict) == ("dismissed", "tolerate")
+    assert room.incidents[-1].reason.startswith("trainer-3: it answers trainer-")
+    assert room.view.incident is None
+
+
+def test_r27_what_is_neither_proven_nor_cleared_ends_bounded() -> None:
+    room = running()
+    room.hear(room.suspicion(member(3), "node_not_ready"))
+    room.pass_time(room.policy.unresolved_seconds + 1, reporting=False)
+    assert room.incidents[-1].outcome == "holding"
+    assert room.incidents[-1].reason == "neither proven nor cleared in time"
+
+
+def test_r27_an_incident_of_a_job_that_ends_is_dismissed() -> None:
+    room = running(2, min_member=2)
+    room.hear(room.suspicion(member(1)))
+    room.hear(*(room.departure(member(i), "finished") for i in range(2)))
+    assert room.incidents[-1].reason == "the job has ended"
+
+
+def test_an_undisturbed_job_has_no_incident() -> None:
+    room = running()
+    for _ in range(100):
+        room.step()
+        room.pass_time(0.5)
+    assert room.incidents == []
+    assert room.view.incident is None
+
+
+def test_ec69_the_timeline_has_all_its_marks_in_order() -> None:
+    room = running()
+    room.hear(room.suspicion(member(3)))
+    room.pass_time(0.02)
+    room.kill("trainer-3.1")
+    room.answer(member(3), "refused")
+    room.pass_time(0.1)
+    room.obey()
+    marks = room.incidents[-1].milestones
+    assert tuple(marks) == MILESTONES
+    assert all(marks[before] <= marks[after] for before, after in pairwise(MILESTONES))
+    assert (marks["decided"] - marks["confirmed"]).total_seconds() == 0
+
+
+def test_ec69_clocks_that_disagree_do_not_turn_the_timeline_round() -> None:
+    room = running()
+    late = room.suspicion(member(3)).model_copy(update={"at": room.now.at.replace(hour=23)})
+    room.hear(late)
+    room.answer(member(3), "refused")
+    room.obey()
+    marks = room.incidents[-1].milestones
+    assert all(marks[before] <= marks[after] for before, after in pairwise(MILESTONES))
+
+
+def test_steps_lost_is_what_the_members_lost_in_the_generation_that_healed() -> None:
+    room = running()
+    room.lose(member(3))
+    room.obey(until="joined")
+    room.hear(*(room.forms(i, steps_lost=n) for n, i in enumerate(room.record.incarnations)))
+    room.agents["trainer-0.1"].step += 1
+    room.hear(room.steps("trainer-0.1"))
+    assert room.incidents[-1].steps_lost == 6
+
+
+def test_ids_differ_between_incidents_and_between_leaders() -> None:
+    room = running()
+    for observation in (1, 2):
+        room.hear(room.suspicion(member(3), observation=observation))
+        room.answer(member(3), "alive")
+    ids = {incident.id for incident in room.incidents}
+    room.view = JobView(job=JOB, lease_revision=8)
+    room.hear(Recorded(room.records[-1], 1))
+    room.hear(room.suspicion(member(3)))
+    assert room.view.incident is not None
+    assert len({*ids, room.view.incident.id}) == 3
+
+
+def test_r6_an_incident_that_was_never_stored_is_rebuilt_from_the_record() -> None:
+    room = running()
+    room.lose(member(3))
+    record = room.record
+    room.view = JobView(job=JOB, lease_revision=8)
+    room.hear(Recorded(record, 5, rebuilt(record)))
+    room.obey()
+    incident = room.incidents[-1]
+    assert (incident.id, incident.outcome) == (record.incident, "resumed")
+    assert incident.verdict == "shrink"
+
+
+def test_r6_an_open_incident_that_was_stored_before_its_verdict_takes_it_over() -> None:
+    room = running()
+    room.hear(room.suspicion(member(3)))
+    opened = room.view.incident
+    assert opened is not None
+    room.kill("trainer-3.1")
+    room.answer(member(3), "refused")
+    record = room.record
+    room.view = JobView(job=JOB, lease_revision=8)
+    room.hear(Recorded(record, 5), Filed(opened, 3))
+    room.obey()
+    assert (room.incidents[-1].id, room.incidents[-1].verdict) == (opened.id, "shrink")
