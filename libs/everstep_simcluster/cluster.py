@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -154,7 +153,8 @@ class Cluster:
     async def _start(self) -> None:
         self._make_folder()
         self._make_networks()
-        janitor = Janitor(self.networks.claim if self.networks else None)
+        claim = self.networks.claim if self.networks else None
+        janitor = Janitor(claim, self.folder if self.settings.folder is None else None)
         self._stack.push_async_callback(janitor.close)
         await self._stack.enter_async_context(self._tasks)
         launcher = _launcher(self.settings)
@@ -186,7 +186,6 @@ class Cluster:
     def _make_folder(self) -> None:
         if self.settings.folder is None:
             self.folder = Path(tempfile.mkdtemp(prefix="everstep-simcluster-"))
-            self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         else:
             self.folder = self.settings.folder
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -2,14 +2,16 @@
 
 It reads lines from its standard input: ``+PID`` names a session that is to die with the cluster,
 ``-PID`` one that has ended. When the input ends, as it does when the cluster's process dies, it
-kills what is left and removes the cluster's network.
+kills what is left and removes the cluster's network and its temporary folder.
 """
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import IO
 
 from everstep_simcluster.network import remove_network
@@ -25,13 +27,14 @@ class Janitor:
     Args:
         network: The number of the cluster's network and the file that claims it; the janitor
             holds the claim too, so nobody takes the number before it is done. None without one.
+        folder: What is to be removed in the end; None for nothing.
     """
 
-    def __init__(self, network: tuple[int, IO[str]] | None) -> None:
-        number, claim = (str(network[0]), network[1]) if network else ("none", None)
+    def __init__(self, network: tuple[int, IO[str]] | None, folder: Path | None) -> None:
+        number, claim = (str(network[0]), network[1]) if network else ("", None)
         read_end, self._pipe = os.pipe()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, number],
+            [sys.executable, "-m", __name__, number, str(folder or "")],
             stdin=read_end,
             stdout=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -69,8 +72,11 @@ def main() -> int:
         else:
             sessions.discard(session)
     kill_all(sessions)
-    if sys.argv[1] != "none":
-        remove_network(int(sys.argv[1]))
+    network, folder = sys.argv[1:]
+    if network:
+        remove_network(int(network))
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 

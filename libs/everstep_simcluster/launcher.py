@@ -152,6 +152,7 @@ class TemplateLauncher:
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
+        self._connecting = asyncio.Lock()
         self._writer: asyncio.StreamWriter | None = None
         self._reader_task: asyncio.Task[None] | None = None
         self._starting: dict[int, asyncio.Future[int]] = {}
@@ -180,9 +181,7 @@ class TemplateLauncher:
             await self._reader_task
 
     async def _request(self, command: PodCommand) -> int:
-        if self._writer is None:
-            reader, self._writer = await asyncio.open_unix_connection(self._socket)
-            self._reader_task = asyncio.create_task(self._read(reader))
+        writer = await self._connected()
         self._last_id += 1
         request = {
             "id": self._last_id,
@@ -194,9 +193,16 @@ class TemplateLauncher:
         }
         answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._starting[self._last_id] = answered
-        self._writer.write(json.dumps(request).encode() + b"\n")
-        await self._writer.drain()
+        writer.write(json.dumps(request).encode() + b"\n")
+        await writer.drain()
         return await answered
+
+    async def _connected(self) -> asyncio.StreamWriter:
+        async with self._connecting:
+            if self._writer is None:
+                reader, self._writer = await asyncio.open_unix_connection(self._socket)
+                self._reader_task = asyncio.create_task(self._read(reader))
+            return self._writer
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:

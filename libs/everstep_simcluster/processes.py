@@ -13,7 +13,7 @@ _KILL_ROUNDS = 20
 
 
 def members_of(leaders: Iterable[int], netns: str | None = None) -> set[int]:
-    """Ids of living processes that belong to the sessions of ``leaders`` or live in the network namespace.
+    """Ids of living processes in the sessions of ``leaders`` or in the network namespace.
 
     The namespace finds everything, whoever its parent is. Without one (None), a descendant that
     made a session of its own and has lost its parent is missed.
