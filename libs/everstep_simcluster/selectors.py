@@ -15,7 +15,8 @@ _EQUALITY = re.compile(
     r"^\s*(?P<key>[^\s!=,()]+)\s*(?P<operator>==|=|!=)\s*(?P<value>[^\s!=,()]*)\s*$"
 )
 _EXISTENCE = re.compile(r"^\s*(?P<absent>!?)\s*(?P<key>[^\s!=,()]+)\s*$")
-_TERM = re.compile(r"(?:[^,(]|\([^)]*\))+")
+_TERM = r"(?:[^,()]|\([^()]*\))+"
+_TERMS = re.compile(rf"{_TERM}(?:,{_TERM})*")
 _ALWAYS = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
 
 
@@ -47,18 +48,16 @@ def parse_selection(resource: Resource, labels: str, fields: str) -> Selection:
     Raises:
         ApiError: 400, for what cannot be parsed and for fields that cannot be selected by.
     """
+    if labels and not _TERMS.fullmatch(labels):
+        raise bad_request(f"unable to parse requirement: found '{labels}'")
     return Selection(
-        tuple(parse_label_requirement(term) for term in _TERM.findall(labels)),
+        tuple(_parse_label_term(term) for term in re.findall(_TERM, labels)),
         tuple(_parse_field_term(resource, term) for term in fields.split(",") if term),
     )
 
 
-def parse_label_requirement(term: str) -> Requirement:
-    """One term of a label selector: ``a=b``, ``a!=b``, ``a in (b,c)``, ``a``, ``!a``.
-
-    Raises:
-        ApiError: 400 for anything else.
-    """
+def _parse_label_term(term: str) -> Requirement:
+    """One of ``a=b``, ``a!=b``, ``a in (b,c)``, ``a notin (b)``, ``a``, ``!a``."""
     if found := _SET.match(term):
         key, values = found["key"], {value.strip() for value in found["values"].split(",")}
         if found["operator"] == "in":
