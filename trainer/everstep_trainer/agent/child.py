@@ -88,6 +88,7 @@ def _redirect(log_dir: str) -> None:
             file = os.open(Path(log_dir) / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             os.dup2(file, target)
             os.close(file)
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # whatever the agent had there
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(write_through=True)  # type: ignore[union-attr]  # as `python -u` does
 
@@ -105,7 +106,8 @@ def run_program(program: Program) -> int:
     except SystemExit as end:
         return _status(end.code)
     except BaseException as error:  # noqa: BLE001 - whatever it is, it ends the process as in Python
-        sys.excepthook(type(error), error, _own_frames(error.__traceback__))
+        told = error.with_traceback(_own_frames(error.__traceback__))
+        sys.excepthook(type(told), told, told.__traceback__)
         return 1
     return 0
 

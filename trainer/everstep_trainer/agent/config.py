@@ -12,7 +12,8 @@ from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member
 from everstep_runtime.settings import ProcessSettings
 from pydantic import Field
 
-from everstep_trainer.agent.model import Me, Rung
+from everstep_trainer.agent.flags import Command, UsageError
+from everstep_trainer.agent.model import Limits, Me
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _NATS_PORT: Final = 4222
@@ -48,15 +49,36 @@ class AgentSettings(ProcessSettings):
             return str(probe.getsockname()[0])
 
 
-def me(settings: AgentSettings, job_name: str, gang: GangSpec, peer: Endpoint, rung: Rung) -> Me:
-    """This life of this agent: a new incarnation, never used before or again (R1)."""
+def me(settings: AgentSettings, command: Command, peer: Endpoint) -> Me:
+    """This life of this agent: a new incarnation, never used before or again (R1).
+
+    Raises:
+        UsageError: Nothing says what the job is called.
+    """
+    if settings.job_name is None:
+        raise UsageError("the job has no name: give --job or set EVERSTEP_JOB_NAME")
     incarnation = uuid.uuid4().hex
-    job = JobKey(namespace=settings.job_namespace, name=job_name)
-    member = Member(
-        job_uid=settings.job_uid or str(job),
-        name=settings.pod_name or f"{socket.gethostname()}-{incarnation[:8]}",
-        pod_uid=settings.pod_uid or incarnation,
-        incarnation=incarnation,
-        node=settings.node_name,
+    job = JobKey(namespace=settings.job_namespace, name=settings.job_name)
+    return Me(
+        job=job,
+        member=Member(
+            job_uid=settings.job_uid or str(job),
+            name=settings.pod_name or f"{socket.gethostname()}-{incarnation[:8]}",
+            pod_uid=settings.pod_uid or incarnation,
+            incarnation=incarnation,
+            node=settings.node_name,
+        ),
+        gang=GangSpec(
+            min_member=command.min_member,
+            max_member=command.max_member,
+            nproc_per_node=command.nproc_per_node,
+        ),
+        peer=peer,
+        boot_id=_BOOT_ID.read_text().strip(),
+        rung="restart" if command.restart_rung else "in_process",
+        limits=Limits(
+            leave_seconds=settings.leave_seconds,
+            grace_seconds=settings.grace_seconds,
+            max_restarts=command.max_restarts,
+        ),
     )
-    return Me(job, member, gang, peer, _BOOT_ID.read_text().strip(), rung)

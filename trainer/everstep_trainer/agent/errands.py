@@ -41,8 +41,9 @@ class Hearer(Protocol):
 class Errands:
     """Runs errands side by side, bounded; what is too much is left out, and gossip comes again."""
 
-    def __init__(self, hearer: Hearer) -> None:
+    def __init__(self, hearer: Hearer, source: str) -> None:
         self._hearer = hearer
+        self._source = source
         self._waiting: asyncio.Queue[Coroutine[Any, Any, None]] = asyncio.Queue(MAX_ERRANDS)
 
     def offer(self, order: Order, to: tuple[Endpoint, ...]) -> None:
@@ -72,7 +73,7 @@ class Errands:
 
     async def _offer(self, order: Order, endpoint: Endpoint) -> None:
         try:
-            answer = await ask_peer(endpoint, order, ASK_SECONDS)
+            answer = await ask_peer(endpoint, order, ASK_SECONDS, source=self._source)
         except (OSError, ValueError):
             return  # a silent peer is the watcher's matter
         if answer.order:

@@ -30,8 +30,15 @@ class LinkSocket:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(ours, self._read)
 
+    @property
+    def unread_bytes(self) -> int:
+        """What was sent and the worker's socket has not taken yet."""
+        return len(self._outgoing)
+
     def send(self, message: ToWorker) -> None:
         """Send, or keep until the worker reads; with too much unread the message is dropped."""
+        if self._socket.fileno() < 0:
+            return
         line = to_line(message)
         if len(self._outgoing) + len(line) > MAX_UNREAD_BYTES:
             log.warning("worker reads nothing, message dropped", kind=message.kind)

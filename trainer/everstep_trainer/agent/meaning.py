@@ -86,6 +86,12 @@ def leads(state: AgentState) -> bool:
     return bool(order and order.seats and order.seats[0].member.incarnation == state.me.incarnation)
 
 
+def is_peer(state: AgentState, host: str) -> bool:
+    """Whether orders may come from there: only members of the gang hand them on (EC-51)."""
+    seats = state.order.seats if state.order else ()
+    return any(seat.peer.host == host for seat in seats)
+
+
 def fingers(me: Me, *orders: Order | None) -> tuple[Endpoint, ...]:
     """Peers to tell of an order: by seat, at distances 1, 2, 4, ... in each of ``orders``.
 

@@ -40,13 +40,19 @@ class PeerAnswer(Model):
 
 
 class PeerPort:
-    """Answers other agents while this one lives."""
+    """Answers other agents while this one lives.
+
+    Args:
+        incarnation: Who answers.
+        newest: The newest order it has heard.
+        heard: Takes an order, and the address it came from.
+    """
 
     def __init__(
         self,
         incarnation: str,
         newest: Callable[[], Order | None],
-        heard: Callable[[Order], None],
+        heard: Callable[[Order, str], None],
     ) -> None:
         self._incarnation = incarnation
         self._newest = newest
@@ -62,7 +68,7 @@ class PeerPort:
         try:
             async with asyncio.timeout(SERVE_SECONDS):
                 await self._answer(reader, writer)
-        except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError) as error:
+        except (OSError, ValueError) as error:
             log.info("peer connection dropped", why=str(error)[:200])
         finally:
             self._open -= 1
@@ -72,14 +78,22 @@ class PeerPort:
         line = await reader.readline()
         request = PeerRequest.model_validate_json(line)
         if request.order:
-            self._heard(request.order)
+            self._heard(request.order, writer.get_extra_info("peername")[0])
         answer = PeerAnswer(incarnation=self._incarnation, order=self._newest())
         writer.write(answer.model_dump_json().encode() + b"\n")
         await writer.drain()
 
 
-async def ask_peer(endpoint: Endpoint, order: Order | None, timeout_seconds: float) -> PeerAnswer:
+async def ask_peer(
+    endpoint: Endpoint, order: Order | None, timeout_seconds: float, *, source: str | None = None
+) -> PeerAnswer:
     """Offer an order to a peer, and hear its newest.
+
+    Args:
+        endpoint: Where the peer answers.
+        order: What to offer, if anything.
+        timeout_seconds: For all of it.
+        source: Our own numeric address, by which the peer knows us.
 
     Raises:
         ConnectionRefusedError: A living kernel says that nobody listens there.
@@ -89,7 +103,10 @@ async def ask_peer(endpoint: Endpoint, order: Order | None, timeout_seconds: flo
     """
     async with asyncio.timeout(timeout_seconds):
         reader, writer = await asyncio.open_connection(
-            endpoint.host, endpoint.port, limit=MAX_LINE_BYTES
+            endpoint.host,
+            endpoint.port,
+            limit=MAX_LINE_BYTES,
+            local_addr=(source, 0) if source else None,
         )
         try:
             request = PeerRequest(order=order)

@@ -103,7 +103,7 @@ def report_key(state: AgentState) -> tuple[object, ...]:
         state.verdict_id,
         state.left_generation,
         state.store.endpoint,
-        tuple((worker.pid, worker.stage) for worker in state.workers),
+        tuple(worker.pid for worker in state.workers if worker.alive),
     )
 
 

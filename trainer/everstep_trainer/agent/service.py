@@ -1,8 +1,10 @@
 """The agent's loop: hear orders, workers, peers and time; let the core decide; do what it says."""
 
 import asyncio
+import os
 import signal
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -17,6 +19,7 @@ from everstep_runtime.clock import Clock
 from everstep_trainer.agent.decide import react
 from everstep_trainer.agent.environment import worker_environment
 from everstep_trainer.agent.errands import Errands
+from everstep_trainer.agent.meaning import is_peer
 from everstep_trainer.agent.model import (
     AgentState,
     Effect,
@@ -76,7 +79,12 @@ class Agent:
         self._report: MemberReport | None = None
         self._reportable = asyncio.Event()
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._errands = Errands(self)
+        self._errands = Errands(self, life.me.peer.host)
+
+    @property
+    def zygote_pid(self) -> int:
+        """The process that forks this agent's workers."""
+        return self._life.zygote.pid
 
     @property
     def order(self) -> Order | None:
@@ -94,6 +102,13 @@ class Agent:
         if order.generation > self._state.generation:
             log.info("order heard", generation=order.generation, state=order.state, via=via)
         self.hear(OrderHeard(order))
+
+    def hear_peer(self, order: Order, host: str) -> None:
+        """An order was offered on the peer port; the training network is open to many."""
+        if is_peer(self._state, host):
+            self.hear_order(order, "peer")
+        else:
+            log.warning("order from a stranger ignored", source=host, generation=order.generation)
 
     async def live(self, bus: Bus) -> int:
         """Until the core says exit; the exit status."""
@@ -193,14 +208,20 @@ class Agent:
                 await asyncio.sleep(RESTART_SECONDS)
 
 
+def _reap_orphans() -> None:
+    """As a container's first process the agent inherits what its workers leave behind."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+
+
 async def serve(life: Life, bus: Bus, clock: Clock) -> int:
     """Be an agent until its end; the process's exit status."""
     loop = asyncio.get_running_loop()
     agent = Agent(life, clock)
     for end in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(end, agent.hear, Terminate(end.name))
-    port = PeerPort(
-        life.me.incarnation, lambda: agent.order, lambda order: agent.hear_order(order, "peer")
-    )
+    loop.add_signal_handler(signal.SIGCHLD, _reap_orphans)
+    port = PeerPort(life.me.incarnation, lambda: agent.order, agent.hear_peer)
     async with await asyncio.start_server(port.serve, sock=life.listener, limit=MAX_LINE_BYTES):
         return await agent.live(bus)

@@ -43,12 +43,10 @@ def hear_worker(state: AgentState, heard: WorkerSaid, moment: Moment) -> Turn:
     match message:
         case Hello():
             return state, ()
-        case Parked(generation=generation, version=version):
-            worker = replace(worker, generation=generation, version=version, early_deaths=0)
-            return _at(state, worker, "parked", moment), ()
-        case Left(generation=generation, version=version):
-            worker = replace(worker, generation=generation, version=version, early_deaths=0)
-            return _at(state, worker, "left", moment), ()
+        case Parked():
+            return _at(state, _out_of_group(worker, message), "parked", moment), ()
+        case Left():
+            return _at(state, _out_of_group(worker, message), "left", moment), ()
         case Formed():
             return _hear_formed(state, worker, message, moment), ()
         case FirstStep(generation=generation, step=step, step_seconds=seconds):
@@ -61,6 +59,17 @@ def hear_worker(state: AgentState, heard: WorkerSaid, moment: Moment) -> Turn:
             return _at(state, replace(worker, step=step), "finished", moment), ()
         case _:
             assert_never(message)
+
+
+def _out_of_group(worker: Worker, message: Parked | Left) -> Worker:
+    """What it holds is told with it: its page was read up to a tick ago."""
+    return replace(
+        worker,
+        generation=message.generation,
+        version=message.version,
+        step=max(worker.step, message.version),
+        early_deaths=0,
+    )
 
 
 def _at(state: AgentState, worker: Worker, stage: WorkerStage, moment: Moment) -> AgentState:
