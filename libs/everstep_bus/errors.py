@@ -7,7 +7,9 @@ EverstepError
     └── PermanentBusError           it never will: dead-letter
         ├── UndecodableMessageError
         ├── RevisionMismatchError   somebody wrote first: read again, decide again
-        └── QueryRefusedError       the service answered no, with a reason
+        ├── QueryRefusedError       the service answered no, with a reason
+        ├── AccessDeniedError       the server does not know these credentials
+        └── ServerNotStartedError   the embedded nats-server does not come up
 """
 
 from everstep_contract.errors import EverstepError
@@ -57,3 +59,18 @@ class QueryRefusedError(PermanentBusError):
     def __init__(self, *, subject: str, reason: str) -> None:
         super().__init__(f"refused on {subject!r}: {reason}")
         self.reason = reason
+
+
+class AccessDeniedError(PermanentBusError):
+    """The server does not know these credentials."""
+
+    def __init__(self, *, client: str) -> None:
+        super().__init__(f"the bus refuses the credentials of {client!r}")
+        self.client = client
+
+
+class ServerNotStartedError(PermanentBusError):
+    """The embedded nats-server did not come up."""
+
+    def __init__(self, *, why: str) -> None:
+        super().__init__(f"nats-server did not start: {why}")

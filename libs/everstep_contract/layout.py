@@ -29,6 +29,8 @@ class Stream:
     max_bytes: int
     max_messages_per_subject: int = -1
     duplicate_window_seconds: float = 120.0
+    repeated_to: str = ""
+    """Prefix of the subjects on which stored messages are published once more; empty: on none."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,14 @@ class Bucket(Generic[M]):
 class Consumer:
     """One durable consumer of EVENTS or TELEMETRY with explicit acknowledgement.
 
-    ``from_now``: the first time ever, skip what is already stored.
+    ``ack_wait_seconds`` is how soon what a dead process held is delivered to another; a living
+    one keeps extending it. ``from_now``: the first time ever, skip what is already stored.
     """
 
     name: str
     stream: Stream
     filters: tuple[str, ...]
-    ack_wait_seconds: float = 30.0
+    ack_wait_seconds: float = 3.0
     max_deliveries: int = 5
     from_now: bool = False
 
@@ -59,7 +62,13 @@ TELEMETRY: Final = Stream(
     "TELEMETRY", (f"{subjects.TELEMETRY}.>",), "memory", 3600, 256 << 20, max_messages_per_subject=1
 )
 ORDERS: Final = Stream(
-    "ORDERS", (f"{subjects.ORDERS}.>",), "file", 0, 256 << 20, max_messages_per_subject=1
+    "ORDERS",
+    (f"{subjects.ORDERS}.>",),
+    "file",
+    0,
+    256 << 20,
+    max_messages_per_subject=1,
+    repeated_to=subjects.POSTED_ORDERS,
 )
 DEAD: Final = Stream("DEAD", (f"{subjects.DEAD}.>",), "file", 30 * DAY_SECONDS, 1 << 30)
 STREAMS: Final = (EVENTS, TELEMETRY, ORDERS, DEAD)

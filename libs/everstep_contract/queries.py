@@ -6,6 +6,7 @@ from pydantic import Field
 
 from everstep_contract.base import Generation, Message, Name, Text
 from everstep_contract.identity import Endpoint, JobKey
+from everstep_contract.names import encode_name
 from everstep_contract.record import CheckpointRecord, IncidentRecord, JobRecord
 
 
@@ -65,7 +66,7 @@ class ProbeMember(Query):
 
     @property
     def address(self) -> str:
-        return f"{self.job.token}.{self.witness}"
+        return f"{self.job.token}.{encode_name(self.witness)}"
 
 
 class LatestCheckpointReply(Reply):

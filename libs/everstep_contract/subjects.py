@@ -4,6 +4,7 @@ everstep.evt.v1.node.<node>.<fact>
 everstep.evt.v1.job.<namespace>.<job>.<entity>.<id>.<fact>
 everstep.tel.v1.job.<namespace>.<job>.<incarnation>
 everstep.cmd.v1.job.<namespace>.<job>
+everstep.cmd.posted.v1.job.<namespace>.<job>
 everstep.rpc.v1.<service>.<query>[.<address>]
 everstep.dlq.<the subject that failed, without its first token>
 """
@@ -20,6 +21,9 @@ from everstep_contract.queries import Query
 EVENTS = "everstep.evt.v1"
 TELEMETRY = "everstep.tel.v1"
 ORDERS = "everstep.cmd.v1"
+POSTED_ORDERS = "everstep.cmd.posted.v1"
+"""Where the stream repeats each order that it stored. Whoever listened where orders are published
+would hear also those that the stream refused, because another one was last (R8)."""
 RPC = "everstep.rpc.v1"
 DEAD = "everstep.dlq"
 
@@ -87,6 +91,11 @@ def telemetry_subject(job: JobKey, incarnation: str) -> str:
 def order_subject(job: JobKey) -> str:
     """Where the orders of a job are published; its last message is the job's desired state."""
     return f"{ORDERS}.job.{job.token}"
+
+
+def posted_order_subject(job: JobKey) -> str:
+    """Where an agent hears the orders of its job."""
+    return f"{POSTED_ORDERS}.job.{job.token}"
 
 
 def parse_order_subject(subject: str) -> JobKey:

@@ -22,6 +22,9 @@ class BusWorld(Protocol):
     async def service(self, role: str = "adjudicator", instance: str = "1") -> Bus: ...
     async def agent(self, job: JobKey, incarnation: str) -> Bus: ...
     async def server_events(self) -> ServerEvents: ...
+    async def disconnect(self, bus: Bus) -> None:
+        """End a connection, as its process does when it ends."""
+
     async def stop(self) -> None:
         """Kill the server."""
 
@@ -48,6 +51,7 @@ class MemoryWorld:
     def __init__(self, mischief: Mischief | None = None) -> None:
         self.broker = MemoryBroker(mischief or Mischief(), now=lambda: datetime.now(UTC))
         self._closers: list[Callable[[], None]] = []
+        self._stopped = False
 
     async def service(self, role: str = "adjudicator", instance: str = "1") -> MemoryBus:
         return self._connect(service_client_name(role, instance))  # type: ignore[arg-type]
@@ -60,16 +64,23 @@ class MemoryWorld:
         self._closers.append(events.close)
         return events
 
+    async def disconnect(self, bus: Bus) -> None:
+        assert isinstance(bus, MemoryBus)
+        bus.close()
+
     def _connect(self, name: str) -> MemoryBus:
         bus = MemoryBus(self.broker, name)
         self._closers.append(bus.close)
         return bus
 
     async def stop(self) -> None:
+        self._stopped = True
         self.broker.stop()
 
     async def start(self) -> None:
-        self.broker.start()
+        if self._stopped:
+            self.broker.start()
+        self._stopped = False
 
     async def lose_stream(self, name: str) -> None:
         self.broker.lose_stream(name)

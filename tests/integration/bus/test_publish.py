@@ -10,7 +10,7 @@ from support.polling import collected, eventually
 
 
 async def test_a_fact_is_stored_on_its_subject_with_its_cause(world: BusWorld) -> None:
-    bus = await world.service()
+    bus = await world.agent(JOB, "worker-0.1")
     await bus.publish(step_advanced(7), cause=Cause("incident-1", "event-1"))
     [(subject, headers, _)] = await world.stored(EVENTS.name)
     assert subject == "everstep.evt.v1.job.team=2Ea.llama=2Eft.job.uid-1.step_advanced"
@@ -20,7 +20,7 @@ async def test_a_fact_is_stored_on_its_subject_with_its_cause(world: BusWorld) -
 
 
 async def test_a_fact_published_twice_is_stored_once(world: BusWorld) -> None:
-    bus = await world.service()
+    bus = await world.agent(JOB, "worker-0.1")
     await bus.publish(step_advanced(7))
     await bus.publish(step_advanced(7))
     await bus.publish(step_advanced(8))
@@ -34,14 +34,19 @@ async def test_nothing_published_during_an_outage_appears_later(world: BusWorld)
     await world.stop()
     await eventually(lambda: not bus.connected and not agent.connected)
     with pytest.raises(TransientBusError):
-        await bus.publish(step_advanced(7))
+        await agent.publish(step_advanced(7))
     await agent.report(report(0, sequence=1))
     await world.start()
     await eventually(lambda: bus.connected and agent.connected)
-    await bus.publish(step_advanced(8))
+    await agent.publish(step_advanced(8))
     async with collected(bus.reports()) as reports:
-        await agent.report(report(0, sequence=2))
-        await eventually(lambda: [one.sequence for one in reports] == [2])
+
+        async def reported_until_heard() -> bool:
+            await agent.report(report(0, sequence=2))
+            return bool(reports)
+
+        await eventually(reported_until_heard)
+    assert {one.sequence for one in reports} == {2}
     stored = [payload for _, _, payload in await world.stored(EVENTS.name)]
     assert stored == [step_advanced(8).model_dump_json().encode()]
 
@@ -50,13 +55,14 @@ async def test_telemetry_comes_as_the_newest_of_each_member_and_then_as_it_is_se
     world: BusWorld,
 ) -> None:
     bus = await world.service()
+    agent = await world.agent(JOB, "worker-0.1")
     for sequence in (1, 2):
-        await bus.report(report(0, sequence))
-    await bus.report(report(1, 1))
+        await agent.report(report(0, sequence))
+    await agent.report(report(1, 1))
     await eventually(lambda: _stored_reports(world, 2))
     async with collected(bus.reports()) as reports:
         await eventually(lambda: len(reports) == 2)
-        await bus.report(report(1, 2))
+        await agent.report(report(1, 2))
         await eventually(lambda: len(reports) == 3)
     assert [(one.member.name, one.sequence) for one in reports] == [
         ("worker-0", 2),
@@ -73,7 +79,7 @@ async def test_facts_of_a_filter_are_read_from_the_first_and_then_as_they_come(
     world: BusWorld,
 ) -> None:
     bus = await world.service("operator")
-    writer = await world.service()
+    writer = await world.agent(JOB, "worker-0.1")
     await writer.publish(step_advanced(1))
     async with collected(bus.facts(("everstep.evt.v1.job.*.*.job.>",))) as facts:
         await eventually(lambda: len(facts) == 1)

@@ -24,7 +24,7 @@ async def test_connections_and_their_ends_are_told(world: BusWorld) -> None:
         await eventually(listed)
         [connection] = [one for one in await events.connections() if one.name == NAME]
         await eventually(lambda: Connected(connection) in advisories)
-        await close(bus)
+        await world.disconnect(bus)
         await eventually(lambda: Disconnected(connection, "Client Closed") in advisories)
 
         async def gone() -> bool:
@@ -51,9 +51,3 @@ async def _heard_at_all(world: BusWorld, advisories: list[Connected | Disconnect
         return bool(advisories)
 
     await eventually(connect_another)
-
-
-async def close(bus: object) -> None:
-    closed = bus.close()  # type: ignore[attr-defined]  # both implementations have it
-    if closed is not None:
-        await closed
