@@ -1,0 +1,132 @@
+"""Writes to the cluster, each conditional on what was just read, each changing only what is ours.
+
+A node's taints are replaced as a whole, so the patch carries the resource version they were read
+at. Pods and Jobs carry their uid: names are used again within milliseconds.
+"""
+
+import re
+from typing import Final, Literal
+
+from everstep_contract.identity import JobKey
+
+from everstep_kube.client import MERGE_PATCH, Json, KubeClient, Request
+from everstep_kube.errors import ConflictError, NotFoundError
+from everstep_kube.objects import (
+    CORDON_ANNOTATION,
+    GENERATION_ANNOTATION,
+    QUARANTINE_TAINT,
+    JobState,
+    NodeState,
+    PodState,
+    job_state,
+    node_state,
+    pod_state,
+)
+
+JOBS_PATH: Final = "/apis/batch.volcano.sh/v1alpha1/jobs"
+PODS_PATH: Final = "/api/v1/pods"
+NODES_PATH: Final = "/api/v1/nodes"
+Written = Literal["done", "already"]
+
+
+class ClusterApi:
+    """The objects Everstep reads and changes. Reads are quorum reads: never from a cache."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    async def node(self, name: str) -> NodeState | None:
+        """The node, if there is one of that name."""
+        found = await self._find(f"{NODES_PATH}/{name}")
+        return node_state(found) if found else None
+
+    async def pod(self, namespace: str, name: str) -> PodState | None:
+        """The pod, if there is one of that name and a Volcano Job owns it."""
+        found = await self._find(f"/api/v1/namespaces/{namespace}/pods/{name}")
+        return pod_state(found) if found else None
+
+    async def job(self, job: JobKey) -> JobState | None:
+        """The Job, if there is one of that name."""
+        found = await self._find(_job_path(job))
+        return job_state(found) if found else None
+
+    async def delete_pod(self, pod: PodState, *, force: bool) -> Written:
+        """Delete this very pod; ``force`` does not wait for its kubelet.
+
+        ``already``: it is gone, or its name belongs to another now.
+        """
+        body: Json = {"preconditions": {"uid": pod.uid}}
+        if force:
+            body["gracePeriodSeconds"] = 0
+        path = f"/api/v1/namespaces/{pod.job.namespace}/pods/{pod.name}"
+        try:
+            await self._client.call(Request("DELETE", path, body=body))
+        except (NotFoundError, ConflictError):
+            return "already"
+        return "done"
+
+    async def annotate_job(self, job: JobState, generation: int) -> Written:
+        """Write the generation on the Job: it survives the loss of the bus (R5).
+
+        ``already``: the Job is gone, or its name belongs to another now.
+        """
+        metadata: Json = {
+            "uid": job.uid,
+            "annotations": {GENERATION_ANNOTATION: str(generation)},
+        }
+        try:
+            await self._patch(_job_path(job.job), {"metadata": metadata})
+        except (NotFoundError, ConflictError):
+            return "already"
+        return "done"
+
+    async def quarantine(self, node: NodeState, incident: str) -> None:
+        """Cordon and taint the node as it was read, and note whether the cordon is ours.
+
+        Raises:
+            ConflictError: It has changed since: read it again, decide again.
+        """
+        taint = {"key": QUARANTINE_TAINT, "value": _label(incident), "effect": "NoSchedule"}
+        metadata: Json = {"resourceVersion": node.resource_version}
+        spec: Json = {"taints": [*_others(node), taint]}
+        if not node.unschedulable:
+            metadata["annotations"] = {CORDON_ANNOTATION: _label(incident)}
+            spec["unschedulable"] = True
+        await self._patch(f"{NODES_PATH}/{node.name}", {"metadata": metadata, "spec": spec})
+
+    async def release(self, node: NodeState) -> None:
+        """Undo what `quarantine` did, and nothing else: a cordon that was there before stays.
+
+        Raises:
+            ConflictError: It has changed since: read it again, decide again.
+        """
+        metadata: Json = {
+            "resourceVersion": node.resource_version,
+            "annotations": {CORDON_ANNOTATION: None},
+        }
+        spec: Json = {"taints": list(_others(node)) or None}
+        if node.cordoned_by:
+            spec["unschedulable"] = None
+        await self._patch(f"{NODES_PATH}/{node.name}", {"metadata": metadata, "spec": spec})
+
+    async def _find(self, path: str) -> Json | None:
+        try:
+            return await self._client.call(Request("GET", path))
+        except NotFoundError:
+            return None
+
+    async def _patch(self, path: str, body: Json) -> None:
+        await self._client.call(Request("PATCH", path, body=body, content_type=MERGE_PATCH))
+
+
+def _job_path(job: JobKey) -> str:
+    return f"/apis/batch.volcano.sh/v1alpha1/namespaces/{job.namespace}/jobs/{job.name}"
+
+
+def _others(node: NodeState) -> tuple[Json, ...]:
+    return tuple(taint for taint in node.taints if taint.get("key") != QUARANTINE_TAINT)
+
+
+def _label(text: str) -> str:
+    """A taint's value admits 63 characters of a few kinds; an incident's id may have others."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", text)[:63].strip("-_.")
