@@ -91,7 +91,7 @@ class Follower:
         timing: WatchTiming | None = None,
     ) -> None:
         self._client = client
-        self._followed = followed
+        self.followed = followed
         self._clock = clock
         self._timing = timing or WatchTiming()
         self._known: dict[str, Json] = {}
@@ -124,8 +124,8 @@ class Follower:
         """List, without a version so that it is what the store holds now; tell the difference."""
         now = self._clock.monotonic()
         self._lists = [at for at in self._lists if now - at < BUSY_WINDOW_SECONDS] + [now]
-        LISTS.labels(self._followed.plural).inc()
-        query = {"limit": PAGE_OBJECTS, "labelSelector": self._followed.selector}
+        LISTS.labels(self.followed.plural).inc()
+        query = {"limit": PAGE_OBJECTS, "labelSelector": self.followed.selector}
         present: dict[str, Json] = {}
         while True:
             page = await self._client.call(self._get(query))
@@ -151,7 +151,7 @@ class Follower:
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(self._timing.server_seconds),
-            "labelSelector": self._followed.selector,
+            "labelSelector": self.followed.selector,
         }
         silence = self._timing.silence_seconds
         async with self._client.lines(self._get(query), read_seconds=silence) as lines:
@@ -164,7 +164,7 @@ class Follower:
         kind, found = line.get("type"), line["object"]
         if kind == "ERROR":
             code = int(found.get("code") or 0)
-            raise error_of(f"watch {self._followed.path}", code, str(found.get("message")))
+            raise error_of(f"watch {self.followed.path}", code, str(found.get("message")))
         self._note_version(found["metadata"]["resourceVersion"], listed=False)
         if kind == "DELETED":
             self._known.pop(found["metadata"]["uid"], None)
@@ -186,10 +186,10 @@ class Follower:
 
     async def _is_gone(self, last: Json) -> bool:
         """Whether it no longer exists: leaving the selector looks the same as being deleted."""
-        if not self._followed.selector:
+        if not self.followed.selector:
             return True
         try:
-            now = await self._client.call(Request("GET", self._followed.path_of(last)))
+            now = await self._client.call(Request("GET", self.followed.path_of(last)))
         except NotFoundError:
             return True
         return bool(now["metadata"]["uid"] != last["metadata"]["uid"])
@@ -199,7 +199,7 @@ class Follower:
         if listed and number < self._newest_version:
             log.error(
                 "the cluster's store went back",
-                path=self._followed.path,
+                path=self.followed.path,
                 version=number,
                 seen=self._newest_version,
             )
@@ -208,20 +208,20 @@ class Follower:
 
     def _get(self, query: Mapping[str, str]) -> Request:
         given = {name: value for name, value in query.items() if value}
-        return Request("GET", self._followed.path, given)
+        return Request("GET", self.followed.path, given)
 
     def _complain(self, why: str, error: AnswerError) -> None:
         RECONNECTS.labels(why).inc()
         say = log.info if why == "gone" else log.warning
         if self._failures <= 1:
-            say("watch broken", path=self._followed.path, why=why, error=str(error))
+            say("watch broken", path=self.followed.path, why=why, error=str(error))
 
     def _pause_seconds(self) -> float:
         """None after a clean end; growing with failures and with lists in quick succession."""
         since = self._clock.monotonic() - BUSY_WINDOW_SECONDS
         lists = sum(at > since for at in self._lists) - BUSY_LISTS
         if lists > 0 and not self._version:
-            log.warning("listing again and again", path=self._followed.path, lists=lists)
+            log.warning("listing again and again", path=self.followed.path, lists=lists)
         trouble = max(self._failures, lists if not self._version else 0)
         if trouble <= 0:
             return 0.0

@@ -4,24 +4,27 @@ Silence is reported, never ruled on. While the watcher's own canaries fell silen
 members, it may be the server or the watcher that is cut off, so nothing new is suspected.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from everstep_contract.base import Event
 from everstep_contract.clients import AgentClient
-from everstep_contract.facts.member import MemberRecovered, MemberSuspected
+from everstep_contract.facts.member import MemberRecovered
 from everstep_contract.facts.node import WatcherBlinded, WatcherSighted
 from everstep_contract.identity import Member
 
 from everstep_node_watcher.model import (
     Blindness,
+    Cause,
     Moment,
     Policy,
     Said,
     Silence,
-    Standing,
+    Spoken,
     View,
 )
+from everstep_node_watcher.suspicions import Voice, speak
 
 _SAID_AT_ONCE: Final = ("connection_closed", "connection_stale")
 """A server's word on a connection; mere absence may be a reconnect, and waits for the grace."""
@@ -31,16 +34,17 @@ Saying = tuple[Said, tuple[Event, ...]]
 def decide(view: View, said: Said, policy: Policy, now: Moment) -> Saying:
     """What to publish now, and what will have been said then. Pure.
 
-    Nothing is said before the connection lists have been read once.
+    Nothing is said before the connection lists have been read.
     """
     if not view.paged:
         return said, ()
     said, sight = _look(view, said, policy, now)
-    said, recovered = _withdraw(view, said, policy, now)
+    told, recovered = _withdraw(view, said.spoken, policy, now)
     if said.blindness is not None:
-        return said, (*sight, *recovered)
-    said, suspected = _suspect(view, said, policy, now)
-    return said, (*sight, *recovered, *suspected)
+        return replace(said, spoken=told), (*sight, *recovered)
+    voice = Voice(policy.witness, policy.reassert_seconds)
+    spoken, suspected = speak(_causes(view, told, policy, now), told, voice, now)
+    return replace(said, spoken=spoken), (*sight, *recovered, *suspected)
 
 
 def _look(view: View, said: Said, policy: Policy, now: Moment) -> Saying:
@@ -86,46 +90,33 @@ def _blinded(blindness: Blindness, policy: Policy, now: Moment) -> WatcherBlinde
     )
 
 
-def _withdraw(view: View, said: Said, policy: Policy, now: Moment) -> Saying:
+def _withdraw(
+    view: View, spoken: Spoken, policy: Policy, now: Moment
+) -> tuple[Spoken, tuple[MemberRecovered, ...]]:
     """End the suspicions of who is connected again, and forget those nobody needs any more."""
-    standing, facts = dict(said.standing), list[Event]()
-    for client, suspicion in said.standing.items():
-        unwatched = view.member(client) is None or client in view.gone
-        if client in view.silences and not unwatched:
-            continue
-        del standing[client]
-        if not unwatched:
-            facts.append(
-                MemberRecovered(
-                    at=now.at,
-                    job=client.job,
-                    member=suspicion.member,
-                    witness=policy.witness,
-                    observation=suspicion.observation,
-                )
-            )
-    observations = {c: count for c, count in said.observations.items() if view.member(c)}
-    return replace(said, standing=standing, observations=observations), tuple(facts)
+    spoken = spoken.only(lambda client: view.member(client) is not None and client not in view.gone)
+    recovered = tuple(
+        MemberRecovered(
+            at=now.at,
+            job=client.job,
+            member=suspicion.cause.member,
+            witness=policy.witness,
+            observation=suspicion.observation,
+        )
+        for client, suspicion in spoken.standing.items()
+        if client not in view.silences
+    )
+    standing = {c: suspicion for c, suspicion in spoken.standing.items() if c in view.silences}
+    return replace(spoken, standing=standing), recovered
 
 
-def _suspect(view: View, said: Said, policy: Policy, now: Moment) -> Saying:
-    """Suspect who is silent, once; say it again while it stands."""
-    standing, observations = dict(said.standing), dict(said.observations)
-    facts = list[Event]()
-    for client, member, silence in _silent_members(view):
-        known = standing.get(client)
-        if known is None and _may_be_reconnecting(silence, policy, now):
-            continue
-        if known is None:
-            observations[client] = observations.get(client, 0) + 1
-            known = Standing(member, observations[client], 0, now.seconds)
-        elif now.seconds - known.said_at >= policy.reassert_seconds:
-            known = replace(known, reassertion=known.reassertion + 1, said_at=now.seconds)
-        else:
-            continue
-        standing[client] = known
-        facts.append(_suspected(client, known, silence, policy, now))
-    return replace(said, standing=standing, observations=observations), tuple(facts)
+def _causes(view: View, spoken: Spoken, policy: Policy, now: Moment) -> Mapping[AgentClient, Cause]:
+    """Who is silent, less who may only be reconnecting."""
+    return {
+        client: Cause(member, silence.reason, silence.since, silence.detail)
+        for client, member, silence in _silent_members(view)
+        if client in spoken.standing or not _may_be_reconnecting(silence, policy, now)
+    }
 
 
 def _silent_members(view: View) -> list[tuple[AgentClient, Member, Silence]]:
@@ -143,19 +134,3 @@ def _may_be_reconnecting(silence: Silence, policy: Policy, now: Moment) -> bool:
     if silence.reason in _SAID_AT_ONCE:
         return False
     return now.seconds - silence.since < policy.reconnect_grace_seconds
-
-
-def _suspected(
-    client: AgentClient, known: Standing, silence: Silence, policy: Policy, now: Moment
-) -> MemberSuspected:
-    return MemberSuspected(
-        at=now.at,
-        job=client.job,
-        member=known.member,
-        reason=silence.reason,
-        witness=policy.witness,
-        observation=known.observation,
-        reassertion=known.reassertion,
-        silence_seconds=now.seconds - silence.since,
-        detail=silence.detail,
-    )

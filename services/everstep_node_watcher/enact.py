@@ -22,9 +22,9 @@ log = structlog.get_logger()
 class Outbox:
     """Facts on their way to the bus.
 
-    What stands is said again by `decide`, so a suspicion that could not be published before its
-    next reassertion is dropped rather than told late as if it were fresh. What is said only once,
-    a recovery, is tried until it is acknowledged.
+    A suspicion that stands is said again by `decide`, so one that could not be published before
+    its next reassertion is dropped rather than told late as if it were fresh. What is said only
+    once, a recovery or what the cluster holds, is tried until it is acknowledged.
     """
 
     def __init__(self, bus: Bus, clock: Clock, *, fresh_seconds: float) -> None:
@@ -49,8 +49,8 @@ class Outbox:
             await self._publish(fact, since)
 
     async def _publish(self, fact: Event, since: float) -> None:
-        once = isinstance(fact, MemberRecovered | WatcherSighted)
-        while once or self._clock.monotonic() - since <= self._fresh_seconds:
+        repeated = isinstance(fact, MemberSuspected | WatcherBlinded)
+        while not repeated or self._clock.monotonic() - since <= self._fresh_seconds:
             try:
                 await self._bus.publish(fact)
             except TransientBusError as error:

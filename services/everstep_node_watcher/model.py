@@ -1,6 +1,6 @@
 """What the watcher knows and has said: frozen values that `view` and `decide` turn over."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -91,13 +91,38 @@ class View:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A suspicion that was published and has not ended."""
+class Cause:
+    """Why a member is to be suspected, and since when."""
 
     member: Member
+    reason: SuspicionReason
+    since: float
+    detail: str
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A suspicion that was told and whose cause stands."""
+
+    cause: Cause
     observation: int
     reassertion: int
     said_at: float
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """Suspicions told in one voice; ``observations`` counts them by whom they were about."""
+
+    standing: Mapping[AgentClient, Standing] = field(default_factory=dict)
+    observations: Mapping[AgentClient, int] = field(default_factory=dict)
+
+    def only(self, watched: Callable[[AgentClient], bool]) -> "Spoken":
+        """Without what was told of those who are watched no more."""
+        return Spoken(
+            {client: standing for client, standing in self.standing.items() if watched(client)},
+            {client: count for client, count in self.observations.items() if watched(client)},
+        )
 
 
 @dataclass(frozen=True)
@@ -112,10 +137,9 @@ class Blindness:
 
 @dataclass(frozen=True)
 class Said:
-    """What the watcher has published and still stands by; ``sighted_at``: last end of blindness."""
+    """What the watcher has told of connections; ``sighted_at``: the last end of blindness."""
 
-    standing: Mapping[AgentClient, Standing] = field(default_factory=dict)
-    observations: Mapping[AgentClient, int] = field(default_factory=dict)
+    spoken: Spoken = field(default_factory=Spoken)
     blindness: Blindness | None = None
     episodes: int = 0
     sighted_at: float = float("-inf")

@@ -62,7 +62,7 @@ class Watcher:
         self._said, facts = decide(self._view, self._said, self._policy, now)
         self._outbox.put(facts)
         BLIND.set(self._said.blindness is not None)
-        SILENT.set(len(self._said.standing))
+        SILENT.set(len(self._said.spoken.standing))
 
 
 async def serve(
