@@ -67,11 +67,13 @@ def decide(view: JobView, policy: Policy, now: Moment) -> Decision:
                 waits.append(later)
             case None:
                 continue
-    return Decision(Wait(_earliest(waits)), "; ".join(wait.why for wait in waits))
+    return Decision(Wait(_earliest(waits, now)), "; ".join(wait.why for wait in waits))
 
 
-def _earliest(waits: list[Later]) -> float | None:
-    return min((wait.at for wait in waits if wait.at is not None), default=None)
+def _earliest(waits: list[Later], now: Moment) -> float | None:
+    """The next instant named; one that is past waits for a fact, not for time."""
+    instants = (wait.at for wait in waits if wait.at is not None)
+    return min((at for at in instants if at > now.monotonic), default=None)
 
 
 def next_deadline(view: JobView, policy: Policy, now: Moment) -> float | None:

@@ -62,7 +62,7 @@ def _judge_seat(view: JobView, policy: Policy, now: Moment, seat: Seat) -> Judge
     standing = view.standing(seat.member.incarnation)
     silences = tuple(s for s in standing if s.kind in SILENCE)
     evidence = tuple(_opinion(suspicion) for suspicion in standing)
-    if not silences or view.blind_since is not None:
+    if not silences or view.blind(now):
         return Judgement(seat, evidence)
     return _judge_silence(view, policy, now, seat, silences)
 

@@ -72,10 +72,8 @@ def _fold_event(view: JobView, fact: Event, now: Moment) -> JobView:
         case NodeObserved():
             return fold_evidence.node_observed(view, fact)
         case WatcherBlinded():
-            return replace(
-                view,
-                blind_since=view.blind_since if view.blind_since is not None else now.monotonic,
-            )
+            since = view.blind_since if view.blind(now) else now.monotonic
+            return replace(view, blind_since=since, blind_heard=now.monotonic)
         case WatcherSighted():
             return replace(view, blind_since=None)
         case _:
@@ -173,6 +171,7 @@ def _filed(view: JobView, fact: Filed, now: Moment) -> JobView:
             filed=None,
             incident_revision=0,
             incidents_ended=view.incidents_ended + 1,
+            last_ended=incident.id,
         )
     known = view.filed is not None and view.filed.id == incident.id
     return replace(

@@ -123,22 +123,24 @@ def keep_books(case: Case) -> Decision | Later | None:
     )
 
 
-def rebuilt(record: JobRecord) -> IncidentRecord | None:
-    """The incident a record was ruled under, if it was never stored (R6)."""
-    if record.incident is None:
-        return None
+def _rebuilt(record: JobRecord) -> IncidentRecord:
+    """The incident a record was ruled under, when we died before it was stored (R6)."""
     incident = IncidentRecord(
-        id=record.incident,
+        id=record.incident or "",
         job=record.job,
         job_uid=record.job_uid,
         opened_at=record.decided_at,
         suspected=tuple(exclusion.member for exclusion in record.excluded),
         generation_before=max(record.generation - 1, 0),
+        milestones={"noticed": record.decided_at},
     )
     return _with_verdict(incident, record)
 
 
 def _open(case: Case) -> Decision | None:
+    record = case.view.record
+    if record is not None and record.incident not in (None, case.view.last_ended):
+        return Decision(File(_rebuilt(record)), f"incident {record.incident} was not stored")
     members, _ = _suspects(case)
     if case.running is None or not members or case.view.finished_at is not None:
         return None
@@ -195,8 +197,8 @@ def _end_without_ruling(case: Case, incident: IncidentRecord) -> tuple[Outcome, 
     members, _ = _suspects(case)
     if not members:
         return "dismissed", _exoneration(view, incident)
-    if view.blind_since is not None:
-        since = max(view.blind_since, view.incident_at)
+    if view.blind(case.now):
+        since = max(view.blind_since or 0.0, view.incident_at)
         if case.now.monotonic >= since + policy.blind_seconds:
             return "holding", "observer_blind: the watcher cannot tell silence from its own"
     if case.now.monotonic >= view.incident_at + policy.unresolved_seconds:

@@ -75,7 +75,7 @@ def _lost(case: Case, record: JobRecord) -> tuple[Judgement, ...]:
 def _absent(case: Case, record: JobRecord) -> tuple[Judgement, ...]:
     """Who has not joined at the deadline: counted from the order's receipt, never while blind."""
     view, ordered_at = case.view, case.view.ordered_at
-    if record.phase != "decided" or ordered_at is None or view.blind_since is not None:
+    if record.phase != "decided" or ordered_at is None or view.blind(case.now):
         return ()
     deadline = ordered_at + record.durations.form_seconds
     if not _past(case, deadline) or not hearing(view, case.policy, case.now):

@@ -19,6 +19,9 @@ FRESH_SECONDS: Final = 1.5
 STALL_FACTOR: Final = 5.0
 """No step for so many times the p99 of a step is remarkable (the k of R11)."""
 
+BLINDNESS_BELIEVED_SECONDS: Final = 15.0
+"""A watcher says every 3 s that it is still blind; one that died blind is believed no longer."""
+
 SILENCE: Final = frozenset({"connection_closed", "connection_stale", "not_connected"})
 """Suspicions that mean: the bus does not hear the member. Silence alone proves nothing (R11)."""
 
@@ -138,6 +141,7 @@ class JobView:
     ordered_at: when the generation's order was first seen to be out; its deadlines start then.
     stamps: milestones of this generation, by their authors' clocks.
     incident: as it should be stored; ``filed``: as it is. incident_at: since when we know it.
+    last_ended: id of the incident that ended last.
     """
 
     job: JobKey
@@ -168,12 +172,14 @@ class JobView:
     heard: float | None = None
     hearing_since: float = 0.0
     blind_since: float | None = None
+    blind_heard: float = 0.0
     finished_at: float | None = None
     incident: IncidentRecord | None = None
     filed: IncidentRecord | None = None
     incident_revision: int = 0
     incident_at: float = 0.0
     incidents_ended: int = 0
+    last_ended: str = ""
 
     @property
     def seats(self) -> tuple[Seat, ...]:
@@ -193,6 +199,12 @@ class JobView:
         """Whether this is the record's generation, and not another of the same number."""
         record = self.record
         return bool(record and record.generation == generation and record.verdict_id == verdict_id)
+
+    def blind(self, now: Moment) -> bool:
+        """Whether the watcher says that it cannot tell silence from its own (R14)."""
+        if self.blind_since is None:
+            return False
+        return now.monotonic - self.blind_heard <= BLINDNESS_BELIEVED_SECONDS
 
     @property
     def step_seconds_p99(self) -> float | None:
@@ -222,7 +234,7 @@ class JobView:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The job's record as it is stored: read, or just written by us under ``incident``."""
+    """The job's record as it is stored: read, or just written by us, with its incident."""
 
     record: JobRecord | None
     revision: int

@@ -29,7 +29,8 @@ class Policy:
         step may compile for minutes.
     unresolved_seconds: an incident that is neither proven nor cleared ends in holding (R27).
     blind_seconds: how long observer blindness keeps an incident open before it ends in
-        holding{observer_blind} (R14); longer than a restart of the bus.
+        holding{observer_blind} (R14); longer than a restart of the bus, shorter than the 30 s for
+        which a watcher calls itself blind.
     form_settle_seconds: how long enough candidates wait for the missing ones before they form.
     form_seconds, construct_seconds, hold_seconds, self_fence_seconds: `Durations` of every order.
         Forming covers killing and starting anew a worker that does not leave (5 s); construct is
@@ -59,7 +60,7 @@ class Policy:
     stall_floor_seconds: float = 2.0
     first_step_seconds: float = 600.0
     unresolved_seconds: float = 120.0
-    blind_seconds: float = 60.0
+    blind_seconds: float = 20.0
     form_settle_seconds: float = 5.0
     form_seconds: float = 15.0
     construct_seconds: float = 2.0

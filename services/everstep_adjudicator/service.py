@@ -1,0 +1,91 @@
+"""The loop: lead, take over every job's record, hear facts and reports, decide and enact."""
+
+import asyncio
+from typing import Final
+
+import structlog
+from everstep_bus.errors import TransientBusError
+from everstep_bus.interface import Bus
+from everstep_contract import subjects
+from everstep_contract.base import Event
+from everstep_contract.facts.job import JobObserved, OrderIssued, StepAdvanced
+from everstep_contract.facts.member import (
+    MemberFormed,
+    MemberJoined,
+    MemberLeft,
+    MemberRecovered,
+    MemberSuspected,
+    OrderRefused,
+)
+from everstep_contract.facts.node import NodeObserved, WatcherBlinded, WatcherSighted
+from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
+from everstep_contract.layout import EVENTS, JOBS, Consumer
+from everstep_contract.queries import JobStatus, ResumeJob, SuspendJob
+from everstep_runtime.clock import Clock
+from everstep_runtime.health import Readiness
+from everstep_runtime.lease import Lease
+
+from everstep_adjudicator.court import Court
+from everstep_adjudicator.enact import LEASE_NAME
+from everstep_adjudicator.policy import Policy
+
+COMPARE_SECONDS: Final = 5.0
+"""How often every record is compared with what is held of it: a third of what EC-04 allows."""
+HEARD: Final[tuple[type[Event], ...]] = (
+    *(JobObserved, OrderIssued, StepAdvanced),
+    *(MemberJoined, MemberFormed, MemberLeft, MemberSuspected, MemberRecovered, OrderRefused),
+    *(WorkerExited, CollectiveFailed),
+    *(NodeObserved, WatcherBlinded, WatcherSighted),
+)
+FACTS: Final = Consumer("adjudicator", EVENTS, tuple(map(subjects.event_filter, HEARD)))
+
+log = structlog.get_logger()
+
+
+async def serve(
+    bus: Bus, policy: Policy, clock: Clock, readiness: Readiness, *, instance: str
+) -> None:
+    """Decide about all jobs while holding the lease, until cancelled."""
+    readiness.expect("jobs")
+
+    async def lead(lease_revision: int) -> None:
+        async with asyncio.TaskGroup() as group:
+            court = Court(bus, policy, clock, group, lease_revision)
+            await _sit(bus, court, group)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_prove(bus, readiness))
+        group.create_task(Lease(bus, clock, name=LEASE_NAME, holder=instance).lead(lead))
+
+
+async def _sit(bus: Bus, court: Court, group: asyncio.TaskGroup) -> None:
+    await court.take_over()
+    async with (
+        bus.answer(JobStatus, court.status),
+        bus.answer(SuspendJob, court.obey),
+        bus.answer(ResumeJob, court.obey),
+    ):
+        group.create_task(_hear_reports(bus, court))
+        group.create_task(_compare(court))
+        await bus.consume(FACTS, court.hear)
+
+
+async def _hear_reports(bus: Bus, court: Court) -> None:
+    async for report in bus.reports():
+        await court.hear_report(report)
+
+
+async def _compare(court: Court) -> None:
+    while True:
+        await asyncio.sleep(COMPARE_SECONDS)
+        await court.compare()
+
+
+async def _prove(bus: Bus, readiness: Readiness) -> None:
+    while True:
+        try:
+            await bus.kv(JOBS).entries()
+            readiness.prove("jobs")
+        except TransientBusError as error:
+            log.debug("not proven", error=str(error))
+        await asyncio.sleep(COMPARE_SECONDS)
