@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from typing import Final
 
 from everstep_contract.identity import Seat
 from everstep_contract.queries import ResumeJob, SuspendJob
@@ -27,6 +28,9 @@ from everstep_adjudicator.forming import (
     succession_is_safe,
 )
 from everstep_adjudicator.model import Decision, Later, MemberView, Refuse, Rule
+
+MIN_WAIT_SECONDS: Final = 0.001
+"""What is left of a hold that is over: its end is ruled on next."""
 
 
 def rule_on_the_first(case: Case) -> Decision | Later | None:
@@ -119,13 +123,40 @@ def rule_on_holding(case: Case) -> Decision | Later | None:
         verdict: Verdict = Form() if resumes else Grow(added=names)
         return _rule(case, verdict, seats, f"{len(seats)} members, min_member {spec.min_member}")
     missing = f"{max(spec.min_member - len(seats), 0)} more members to reach the floor"
-    if record.verdict.kind == "suspend":
+    if isinstance(record.verdict, Suspend):
         return Later(None, missing)
-    deadline = view.phase_at + record.durations.hold_seconds
+    deadline = _hold_ends_at(case, record)
     if case.now.monotonic < deadline:
         return Later(deadline, missing)
     reason = f"no replacement within {record.durations.hold_seconds:g} s"
     return _rule(case, Suspend(by="deadline"), record.seats, reason)
+
+
+def _hold_ends_at(case: Case, record: JobRecord) -> float:
+    verdict = record.verdict
+    if isinstance(verdict, AwaitReplacement):
+        return case.view.phase_at + verdict.wait_seconds
+    return case.view.phase_at + record.durations.hold_seconds
+
+
+def rule_on_losses_while_holding(case: Case) -> Decision | Later | None:
+    """A held member died: the order must not name it any more, or newcomers look for it in vain."""
+    record, now = case.holding, case.now.monotonic
+    if record is None or not case.condemned:
+        return None
+    ready = case.view.written_at + case.policy.supersede_pause_seconds(case.unresumed)
+    if now < ready:
+        return Later(ready, f"generation {record.generation} to get a little older")
+    gone = tuple(judgement.incarnation for judgement in case.condemned)
+    seats = tuple(seat for seat in record.seats if seat.member.incarnation not in gone)
+    if not succession_is_safe(case.view, seats, case.condemned):
+        return Later(None, f"no proof that generation {record.generation} can step no more")
+    verdict: Verdict = record.verdict
+    if isinstance(verdict, AwaitReplacement):
+        left = max(_hold_ends_at(case, record) - now, MIN_WAIT_SECONDS)
+        verdict = AwaitReplacement(lost=gone, wait_seconds=left)
+    names = ", ".join(judgement.seat.member.name for judgement in case.condemned)
+    return _rule(case, verdict, seats, f"lost {names} while holding")
 
 
 def _by_operator(record: JobRecord) -> bool:

@@ -1,5 +1,6 @@
 """Settings of the adjudicator, from EVERSTEP_* variables."""
 
+from itertools import pairwise
 from typing import Final, Self
 
 from everstep_runtime.settings import ServiceSettings
@@ -21,9 +22,7 @@ class Settings(ServiceSettings):
     hold_seconds: float = Field(default=DEFAULT.hold_seconds, gt=0, le=7 * 24 * 3600)
     self_fence_seconds: float = Field(default=DEFAULT.self_fence_seconds, gt=0, le=3600)
     first_step_seconds: float = Field(default=DEFAULT.first_step_seconds, gt=0, le=24 * 3600)
-    collective_settle_seconds: float = Field(
-        default=DEFAULT.collective_settle_seconds, gt=0, le=60
-    )
+    collective_settle_seconds: float = Field(default=DEFAULT.collective_settle_seconds, gt=0, le=60)
     grow_quiet_seconds: float = Field(default=DEFAULT.grow_quiet_seconds, ge=0, le=3600)
     grow_interval_seconds: float = Field(default=DEFAULT.grow_interval_seconds, ge=0, le=3600)
     readmit_seconds: float = Field(default=DEFAULT.readmit_seconds, ge=0, le=3600)
@@ -39,8 +38,7 @@ class Settings(ServiceSettings):
             "form_seconds": self.form_seconds,
             "first_step_seconds": self.first_step_seconds,
         }
-        names = list(waits)
-        for shorter, longer in zip(names, names[1:], strict=False):
+        for shorter, longer in pairwise(waits):
             if waits[shorter] >= waits[longer]:
                 raise ValueError(
                     f"{longer} must exceed {shorter}: {waits[longer]:g} <= {waits[shorter]:g}"

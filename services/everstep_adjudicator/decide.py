@@ -11,6 +11,7 @@ from everstep_adjudicator.admission import (
     rule_on_a_lost_record,
     rule_on_growing,
     rule_on_holding,
+    rule_on_losses_while_holding,
     rule_on_the_first,
 )
 from everstep_adjudicator.case import Case
@@ -45,6 +46,7 @@ RULES: Final[tuple[Rule, ...]] = (
     rule_on_a_lost_record,
     rule_on_the_first,
     rule_on_holding,
+    rule_on_losses_while_holding,
     advance_phases,
     rule_on_broken_groups,
     rule_on_forming,

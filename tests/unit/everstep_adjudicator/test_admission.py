@@ -187,6 +187,24 @@ def test_a_held_member_that_dies_is_not_counted_when_the_job_goes_on() -> None:
     assert room.names == [*(f"trainer-{i}.1" for i in (0, 1, 3, 5)), "trainer-2.2", "trainer-4.2"]
 
 
+def test_a_held_member_that_dies_is_named_by_no_order_any_more() -> None:
+    room = holding()
+    room.pass_time(30)
+    room.lose(member(4))
+    room.pass_time(1)
+    assert room.names == [f"trainer-{i}.1" for i in (0, 1, 3, 5)]
+    assert isinstance(room.record.verdict, AwaitReplacement)
+    assert room.record.verdict.wait_seconds <= 120 - 30
+
+
+def test_losses_while_holding_do_not_renew_the_patience() -> None:
+    room = holding()
+    room.pass_time(60)
+    room.lose(member(4))
+    room.pass_time(61)
+    assert room.record.verdict == Suspend(by="deadline")
+
+
 def test_ec07_a_hold_ends_suspended_and_says_why() -> None:
     room = holding()
     room.pass_time(room.policy.hold_seconds)

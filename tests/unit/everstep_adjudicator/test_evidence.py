@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from everstep_adjudicator.case import Case
-from everstep_adjudicator.model import ProbeEnded
+from everstep_adjudicator.model import BLINDNESS_BELIEVED_SECONDS, ProbeEnded
 from everstep_contract.facts.node import NodeObserved, WatcherBlinded, WatcherSighted
 from support.courtroom import Courtroom, member, running
 
@@ -253,13 +253,30 @@ def blinded(room: Courtroom) -> WatcherBlinded:
     return WatcherBlinded(at=room.now.at, node="node-w", episode=1, detail="canaries are gone")
 
 
+def stays_blind(room: Courtroom, seconds: float) -> None:
+    """The watcher says every three seconds that it still is."""
+    for _ in range(int(seconds / 3) + 1):
+        room.hear(blinded(room))
+        room.pass_time(3)
+
+
 def test_r14_a_blind_watcher_condemns_nobody_by_silence() -> None:
     room = running()
     room.hear(blinded(room))
     room.hear(room.suspicion(SUSPECT))
     room.answer(SUSPECT, "silent")
-    room.pass_time(room.policy.form_seconds + 10)
+    stays_blind(room, 40)
     assert room.verdicts == ["form"]
+
+
+def test_r14_a_watcher_that_died_blind_is_believed_no_longer() -> None:
+    room = running()
+    room.kill(SUSPECT.incarnation)
+    room.hear(blinded(room))
+    room.hear(room.suspicion(SUSPECT))
+    room.answer(SUSPECT, "silent")
+    room.pass_time(BLINDNESS_BELIEVED_SECONDS + 1)
+    assert room.verdicts[-1] == "shrink"
 
 
 def test_r14_sighted_again_the_same_evidence_counts() -> None:
@@ -281,7 +298,7 @@ def test_r14_blindness_ends_bounded_in_holding_observer_blind() -> None:
     for index in range(8):
         room.kill(member(index).incarnation)
     room.hear(blinded(room), *(room.suspicion(member(index)) for index in range(8)))
-    room.pass_time(room.policy.blind_seconds + 1)
+    stays_blind(room, room.policy.blind_seconds + 1)
     ended = room.incidents[-1]
     assert (ended.outcome, ended.reason.partition(":")[0]) == ("holding", "observer_blind")
     assert room.verdicts == ["form"]

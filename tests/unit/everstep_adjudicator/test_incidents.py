@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from everstep_adjudicator.incidents import MILESTONES, rebuilt
+from everstep_adjudicator.incidents import MILESTONES
 from everstep_adjudicator.model import Filed, JobView, Recorded
 from support.courtroom import JOB, member, running
 
@@ -119,7 +119,7 @@ def test_r6_an_incident_that_was_never_stored_is_rebuilt_from_the_record() -> No
     room.lose(member(3))
     record = room.record
     room.view = JobView(job=JOB, lease_revision=8)
-    room.hear(Recorded(record, 5, rebuilt(record)))
+    room.hear(Recorded(record, 5))
     room.obey()
     incident = room.incidents[-1]
     assert (incident.id, incident.outcome) == (record.incident, "resumed")
