@@ -1,0 +1,104 @@
+"""From a command line and the environment to a running agent, or to one line that says why not."""
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Final
+
+from everstep_bus.errors import AccessDeniedError
+from everstep_bus.interface import Bus
+from everstep_bus.nats import connect
+from everstep_contract.clients import agent_client_name
+from everstep_contract.identity import Endpoint
+from everstep_runtime.clock import SystemClock
+from everstep_runtime.errors import SettingsError
+from everstep_runtime.logs import configure_logs
+from everstep_runtime.settings import without_credentials
+
+from everstep_trainer.agent.config import AgentSettings, me
+from everstep_trainer.agent.ending import EXIT_STATUS
+from everstep_trainer.agent.flags import Command, UsageError
+from everstep_trainer.agent.model import Me
+from everstep_trainer.agent.service import Life, serve
+from everstep_trainer.agent.zygote import Zygote
+
+EXIT_USAGE: Final = 2
+
+
+def launch(command: Command, zygote: Zygote, environ: Mapping[str, str]) -> int:
+    """Be this command's agent; the process's exit status."""
+    try:
+        settings = AgentSettings.parse(_with_flags(command, environ))
+        listener = _listen(settings)
+        born = _me(command, settings, listener, environ)
+        configure_logs("agent", instance=born.incarnation, level=settings.log_level)
+        life = Life(born, zygote, listener, run_id=born.job.name, log_dir=command.log_dir)
+        return asyncio.run(_run(life, settings))
+    except (SettingsError, UsageError, AccessDeniedError) as error:
+        sys.stderr.write(f"everstep run: {error}\n")
+        return EXIT_USAGE
+
+
+def _with_flags(command: Command, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment, with what the command line says in place of what it says."""
+    given = {"EVERSTEP_JOB_NAME": command.job, "EVERSTEP_JOB_NAMESPACE": command.namespace}
+    return {**environ, **{name: value for name, value in given.items() if value}}
+
+
+def _listen(settings: AgentSettings) -> socket.socket:
+    try:
+        host = settings.host()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, 0), family=family)
+    except OSError as error:
+        said = f"EVERSTEP_POD_IP={settings.pod_ip}" if settings.pod_ip else settings.nats_url
+        raise UsageError(
+            f"cannot listen for peers ({without_credentials(said)}): {error.strerror or error}"
+        ) from error
+
+
+def _me(
+    command: Command, settings: AgentSettings, listener: socket.socket, environ: Mapping[str, str]
+) -> Me:
+    host, port = listener.getsockname()[:2]
+    scheduled = environ.get("WORLD_SIZE", "")
+    return replace(
+        me(settings, command, Endpoint(host=host, port=port)),
+        scheduler_world_size=int(scheduled) if scheduled.isdecimal() else None,
+    )
+
+
+async def _run(life: Life, settings: AgentSettings) -> int:
+    _cancel_on_signals()
+    async with AsyncExitStack() as stack:
+        try:
+            bus = await _connect(life, settings, stack)
+        except asyncio.CancelledError:
+            return EXIT_STATUS["terminated"]
+        return await serve(life, bus, SystemClock())
+
+
+def _cancel_on_signals() -> None:
+    """Until the agent takes them over."""
+    task = asyncio.current_task()
+    assert task is not None
+    for end in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(end, task.cancel)
+
+
+async def _connect(life: Life, settings: AgentSettings, stack: AsyncExitStack) -> Bus:
+    name = agent_client_name(life.me.job, life.me.incarnation)
+    try:
+        async with asyncio.timeout(settings.connect_seconds):
+            return await stack.enter_async_context(
+                connect((settings.nats_url,), name, seed_path=settings.nats_seed_path)
+            )
+    except TimeoutError:
+        url = without_credentials(settings.nats_url)
+        raise UsageError(
+            f"no NATS server answers at {url} within {settings.connect_seconds:g} s"
+        ) from None
