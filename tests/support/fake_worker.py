@@ -2,7 +2,8 @@
 
     python fake_worker.py BEHAVIOUR [FOLDER]
 
-Each process writes its environment to FOLDER/env-PID.json. ``steps``: forms at once whatever it is
+Each process writes its environment to FOLDER/env-PID.json, and the steps it has completed to
+FOLDER/steps-PID. ``steps``: forms at once whatever it is
 told to, then steps every few milliseconds until told otherwise; its newest step is on the page.
 ``deaf``: forms the first generation and never reads again. ``crash``: raises once it has formed.
 ``early-crash``: raises before it joins. ``exit-N``: ends with status N once it has formed.
@@ -43,8 +44,9 @@ STEP_SECONDS = 0.005
 class FakeWorker:
     """Follows orders as the library does, in one thread and without a group."""
 
-    def __init__(self, behaviour: str) -> None:
+    def __init__(self, behaviour: str, folder: Path) -> None:
         self.behaviour = behaviour
+        self.note = os.open(folder / f"steps-{os.getpid()}", os.O_WRONLY | os.O_CREAT)
         self.link = socket.socket(fileno=int(os.environ[SOCKET_FD_VARIABLE]))
         self.page = Page(int(os.environ[PAGE_FD_VARIABLE]))
         self.step = 0
@@ -105,6 +107,7 @@ class FakeWorker:
         self.page.write("step", self.step)
         self.page.write("version", self.step)
         self.page.add_step_seconds(STEP_SECONDS)
+        os.pwrite(self.note, str(self.step).encode(), 0)
 
     def misbehave(self) -> None:
         if self.behaviour == "crash":
@@ -128,7 +131,7 @@ def main() -> None:
         raise RuntimeError("a fault before joining")
     if behaviour == "unmodified":
         sleep_for_ever()
-    FakeWorker(behaviour).run()
+    FakeWorker(behaviour, Path(folder)).run()
 
 
 if __name__ == "__main__":
