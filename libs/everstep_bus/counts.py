@@ -9,6 +9,8 @@ class BusCounts:
 
     connections: int = 0
     """Times a server was reached; all but the first are reconnections."""
+    failures: int = 0
+    """Times a server was not reached."""
     rebuilds: int = 0
     """Times a consumer or a watch was made anew on the server."""
     resyncs: int = 0

@@ -31,6 +31,12 @@ class BusWorld(Protocol):
     async def start(self) -> None:
         """Start it again on the same store."""
 
+    async def remember(self) -> None:
+        """Note what the disk holds now."""
+
+    async def lose_since(self, stream: str) -> None:
+        """Restart the server with what the disk held of one stream when it was noted."""
+
     async def lose_stream(self, name: str) -> None: ...
     async def lose_durable(self, stream: str, name: str) -> None: ...
     async def lose_followers(self, stream: str) -> None:
@@ -52,6 +58,7 @@ class MemoryWorld:
         self.broker = MemoryBroker(mischief or Mischief(), now=lambda: datetime.now(UTC))
         self._closers: list[Callable[[], None]] = []
         self._stopped = False
+        self._remembered: dict[str, int] = {}
 
     async def service(self, role: str = "adjudicator", instance: str = "1") -> MemoryBus:
         return self._connect(service_client_name(role, instance))  # type: ignore[arg-type]
@@ -81,6 +88,17 @@ class MemoryWorld:
         if self._stopped:
             self.broker.start()
         self._stopped = False
+
+    async def remember(self) -> None:
+        for spec in ALL_STREAMS:
+            self._remembered[spec.name] = self.broker.stream(spec).last_sequence
+
+    async def lose_since(self, stream: str) -> None:
+        spec = next(spec for spec in ALL_STREAMS if spec.name == stream)
+        self.broker.stop()
+        lost = self.broker.stream(spec).last_sequence - self._remembered[stream]
+        self.broker.lose_tail(stream, lost)
+        self.broker.start()
 
     async def lose_stream(self, name: str) -> None:
         self.broker.lose_stream(name)

@@ -1,8 +1,7 @@
 """The bus suite's world on a real nats-server."""
 
 import json
-import os
-import signal
+import shutil
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,6 +76,22 @@ class NatsWorld:
         self.server.start()
         self._admit_root()
 
+    async def remember(self) -> None:
+        await self.stop()
+        shutil.copytree(self._store, self.directory / "remembered", dirs_exist_ok=True)
+        await self.start()
+
+    async def lose_since(self, stream: str) -> None:
+        await self.stop()
+        messages = Path(stream) / "msgs"
+        shutil.rmtree(self._store / messages)
+        shutil.copytree(self.directory / "remembered" / messages, self._store / messages)
+        await self.start()
+
+    @property
+    def _store(self) -> Path:
+        return self.directory / "server" / "jetstream" / "jetstream" / "EVERSTEP" / "streams"
+
     async def lose_stream(self, name: str) -> None:
         await (await self.root_stream()).delete_stream(name)
 
@@ -137,4 +152,4 @@ class NatsWorld:
         config = json.loads(path.read_text())
         config["accounts"]["EVERSTEP"]["users"].append({"nkey": public_key(self._root_seed)})
         path.write_text(json.dumps(config))
-        os.kill(self.server.pid, signal.SIGHUP)
+        self.server.reload()

@@ -36,6 +36,11 @@ class ServerSettings:
     memory_bytes: int = 512 << 20
 
 
+def log_path(settings: ServerSettings) -> Path:
+    """Where the server logs."""
+    return settings.directory / "nats-server.log"
+
+
 def server_config(settings: ServerSettings) -> dict[str, Any]:
     """The whole configuration; nats-server reads JSON."""
     return {
@@ -43,7 +48,7 @@ def server_config(settings: ServerSettings) -> dict[str, Any]:
         "host": settings.host,
         "port": settings.port,
         "ports_file_dir": str(settings.directory),
-        "log_file": str(settings.directory / "nats-server.log"),
+        "log_file": str(log_path(settings)),
         "ping_interval": PING_INTERVAL,
         "ping_max": UNANSWERED_PINGS,
         "jetstream": {

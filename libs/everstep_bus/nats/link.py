@@ -85,6 +85,7 @@ class Link:
             try:
                 session = await self._connect(attempt)
             except (nats.errors.Error, OSError) as error:
+                self.counts.failures += 1
                 self._tell_once(self._heard or error)
                 await asyncio.sleep(backoff_seconds(attempt))
                 attempt += 1

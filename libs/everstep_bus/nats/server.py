@@ -21,7 +21,7 @@ from typing import Final
 from everstep_contract.identity import JobKey
 
 from everstep_bus.errors import ServerNotStartedError
-from everstep_bus.nats.config import ANY_PORT, ServerSettings, server_config
+from everstep_bus.nats.config import ANY_PORT, ServerSettings, log_path, server_config
 
 START_SECONDS: Final = 15.0
 STOP_SECONDS: Final = 5.0
@@ -29,6 +29,7 @@ LOOK_SECONDS: Final = 0.01
 START_ATTEMPTS: Final = 5
 """A client that tries to reconnect may, on loopback, occupy the very port for a moment."""
 PR_SET_PDEATHSIG: Final = 1
+RELOADED: Final = b"Reloaded server configuration"
 
 
 class NatsServer:
@@ -82,7 +83,22 @@ class NatsServer:
             self._settings = replace(self._settings, jobs=(*self._settings.jobs, job))
             write_config(self._settings)
             if self._process is not None:
-                self._process.send_signal(signal.SIGHUP)
+                self.reload()
+
+    def reload(self) -> None:
+        """Make the running server read its configuration again, and wait until it has.
+
+        Raises:
+            ServerNotStartedError: It did not in time; its log says why.
+        """
+        assert self._process is not None
+        read_before = self._log_path.stat().st_size
+        self._process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + START_SECONDS
+        while RELOADED not in self._log_path.read_bytes()[read_before:]:
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                raise ServerNotStartedError(why=self._last_words())
+            time.sleep(LOOK_SECONDS)
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is None:
@@ -122,8 +138,12 @@ class NatsServer:
     def _ports_file(self, pid: int) -> Path:
         return self._settings.directory / f"{Path(executable()).name}_{pid}.ports"
 
+    @property
+    def _log_path(self) -> Path:
+        return log_path(self._settings)
+
     def _last_words(self) -> str:
-        log = self._settings.directory / "nats-server.log"
+        log = self._log_path
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         return lines[-1] if lines else "it ended without a word"
 
