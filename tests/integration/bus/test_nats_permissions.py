@@ -7,13 +7,13 @@ import nats
 import pytest
 from everstep_bus.nats.credentials import agent_seed_path, role_seed_path
 from everstep_contract import subjects
+from everstep_contract.base import Event, Model
 from everstep_contract.envelope import encode
 from everstep_contract.facts.job import OrderIssued, VerdictReached
 from everstep_contract.layout import JOBS
 from nats.aio.client import Client
 from nats.errors import Error
 from support.messages import (
-    AT,
     JOB,
     OTHER_JOB,
     member_left,
@@ -58,8 +58,6 @@ async def everything_stored(world: NatsWorld) -> dict[str, object]:
 
 def agents_mischief() -> dict[str, tuple[str, bytes]]:
     """What a training pod has no business to publish, by the reason."""
-    verdict = VerdictReached.model_construct(job=JOB, job_uid="uid-1", at=AT)
-    issued = OrderIssued.model_construct(job=JOB, job_uid="uid-1", at=AT)
     return {
         "an order for its own job": (subjects.order_subject(JOB), encoded(order(9))),
         "a repeated order": (subjects.posted_order_subject(JOB), encoded(order(9))),
@@ -71,8 +69,8 @@ def agents_mischief() -> dict[str, tuple[str, bytes]]:
             subjects.telemetry_subject(OTHER_JOB, "worker-0.1"),
             encoded(report(0, 1, OTHER_JOB)),
         ),
-        "a verdict": (subjects.event_subject(verdict), b"{}"),
-        "a copy of an order": (subjects.event_subject(issued), b"{}"),
+        "a verdict": (foreign_fact(VerdictReached), b"{}"),
+        "a copy of an order": (foreign_fact(OrderIssued), b"{}"),
         "the truth about its job": (f"$KV.jobs.{JOB.token}", encoded(record(9))),
         "a lease": ("$KV.leases.adjudicator", b"{}"),
         "a purge": ("$JS.API.STREAM.PURGE.EVENTS", b""),
@@ -92,8 +90,13 @@ def agents_mischief() -> dict[str, tuple[str, bytes]]:
     }
 
 
-def encoded(message: object) -> bytes:
-    return message.model_dump_json().encode()  # type: ignore[attr-defined]
+def foreign_fact(event_class: type[Event]) -> str:
+    """The subject of a fact about the agent's own job that only a service may tell."""
+    return subjects.event_filter(event_class, JOB).replace("*", "id")
+
+
+def encoded(message: Model) -> bytes:
+    return message.model_dump_json().encode()
 
 
 async def test_ec51_an_agents_credentials_change_nothing_that_is_not_its_own(
