@@ -1,0 +1,36 @@
+"""The command `everstep`: its own sub-commands, and those that other packages contribute."""
+
+import os
+import sys
+
+import typer
+from everstep_contract.errors import EverstepError
+from everstep_runtime.logs import configure_logs
+
+from everstep_cli.app import build
+from everstep_cli.errors import CommandError
+
+
+def main() -> int:
+    """Run the command line; every mistake ends in one line on stderr, never in a traceback."""
+    configure_logs("cli", instance=str(os.getpid()), level="critical")
+    try:
+        status = build()(args=sys.argv[1:], prog_name="everstep", standalone_mode=False)
+    except typer.TyperException as misuse:
+        return _complain(misuse.format_message(), misuse.exit_code)
+    except typer.Abort:
+        return _complain("interrupted", CommandError.exit_status)
+    except CommandError as error:
+        return _complain(str(error), error.exit_status)
+    except EverstepError as error:
+        return _complain(str(error), CommandError.exit_status)
+    return status if isinstance(status, int) else 0
+
+
+def _complain(what: str, status: int) -> int:
+    sys.stderr.write(f"everstep: {' '.join(what.split())}\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""How a command reaches the bus: which server, as whom; and one event loop to do it in."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from everstep_bus.interface import Bus
+from everstep_bus.nats import connect
+from everstep_contract.clients import service_client_name
+
+from everstep_cli.errors import CommandError
+
+T = TypeVar("T")
+
+NatsUrl = Annotated[
+    str, typer.Option("--nats-url", envvar="EVERSTEP_NATS_URL", help="Where the bus is.")
+]
+Credentials = Annotated[
+    Path | None,
+    typer.Option(
+        "--credentials",
+        envvar="EVERSTEP_NATS_SEED_PATH",
+        exists=True,
+        dir_okay=False,
+        help="File with the operator's nkey seed.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+DEFAULT_NATS_URL = "nats://127.0.0.1:4222"
+CONNECT_SECONDS = 5.0
+ASK_SECONDS = 2.0
+"""How long a service may take to answer a person."""
+
+
+def with_bus(use: Callable[[Bus], Awaitable[T]], *, nats_url: str, credentials: Path | None) -> T:
+    """Connect as an operator, and run ``use``."""
+
+    async def connected() -> T:
+        name = service_client_name("operator", f"cli-{os.getpid()}")
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS) as waiting:
+                async with connect((nats_url,), name, seed_path=credentials) as bus:
+                    waiting.reschedule(None)
+                    return await use(bus)
+        except TimeoutError:
+            raise CommandError(f"no NATS server answers at {nats_url}") from None
+
+    return asyncio.run(connected())

@@ -1,0 +1,90 @@
+"""`everstep status`: jobs as their records say, and what the adjudicator waits for."""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+from everstep_bus.errors import NoReplyError
+from everstep_bus.interface import Bus
+from everstep_contract.layout import INCIDENTS, JOBS
+from everstep_contract.queries import JobStatus, JobStatusReply
+from everstep_contract.record import JobRecord
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from everstep_cli.access import (
+    ASK_SECONDS,
+    DEFAULT_NATS_URL,
+    AsJson,
+    Credentials,
+    NatsUrl,
+    with_bus,
+)
+from everstep_cli.errors import CommandError
+
+UNKNOWN = "unknown: no adjudicator answers"
+
+JobName = Annotated[str | None, typer.Argument(help="NAMESPACE/NAME; all jobs without it.")]
+
+
+def status(
+    job: JobName = None,
+    *,
+    as_json: AsJson = False,
+    nats_url: NatsUrl = DEFAULT_NATS_URL,
+    credentials: Credentials = None,
+) -> None:
+    """Show jobs: generation, members, phase, open incidents, what the next verdict waits for."""
+
+    async def show(bus: Bus) -> None:
+        replies = [await _status_of(bus, record) for record in await _records(bus, job)]
+        if as_json:
+            listed = [reply.model_dump(mode="json") for reply in replies]
+            sys.stdout.write(json.dumps(listed) + "\n")
+        else:
+            Console().print(Group(*map(job_view, replies)) if replies else "no jobs")
+
+    with_bus(show, nats_url=nats_url, credentials=credentials)
+
+
+def job_view(reply: JobStatusReply) -> RenderableType:
+    """One job for people."""
+    record = reply.record
+    assert record is not None
+    heading = (
+        f"{record.job}: {record.state}, {record.phase}, generation {record.generation} "
+        f"({record.verdict.kind}: {record.reason})"
+    )
+    table = Table("rank", "member", "node", "incarnation", "workers")
+    rank = 0
+    for seat in record.seats:
+        member = seat.member
+        table.add_row(str(rank), member.name, member.node, member.incarnation, str(seat.nproc))
+        rank += seat.nproc
+    lines: list[RenderableType] = [Text(heading, "bold"), table]
+    lines += [Text(f"open incident {incident.id}", "red") for incident in reply.incidents]
+    if reply.waiting_for:
+        lines.append(Text(f"waits for: {reply.waiting_for}", "yellow"))
+    return Group(*lines)
+
+
+async def _records(bus: Bus, job: str | None) -> list[JobRecord]:
+    entries = await bus.kv(JOBS).entries()
+    records = [entry.value for entry in entries if entry.value is not None]
+    wanted = [record for record in records if job in (None, str(record.job), record.job.name)]
+    if job is not None and not wanted:
+        raise CommandError(f"no job {job!r}; there are {[str(r.job) for r in records]}")
+    return wanted
+
+
+async def _status_of(bus: Bus, record: JobRecord) -> JobStatusReply:
+    """The adjudicator's view, or what the buckets say when none answers."""
+    try:
+        query = JobStatus(job=record.job)
+        return await bus.ask(query, JobStatusReply, timeout_seconds=ASK_SECONDS)
+    except NoReplyError:
+        incidents = [entry.value for entry in await bus.kv(INCIDENTS).entries()]
+        of_job = (i for i in incidents if i and i.job_uid == record.job_uid and not i.outcome)
+        return JobStatusReply(record=record, incidents=tuple(of_job), waiting_for=UNKNOWN)

@@ -1,0 +1,154 @@
+"""The operator's commands against a real nats-server, with the operator's own credentials."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+from everstep_bus.nats import connect
+from everstep_bus.nats.config import ServerSettings
+from everstep_bus.nats.credentials import role_seed_path
+from everstep_bus.nats.server import NatsServer
+from everstep_contract.clients import service_client_name
+from everstep_contract.examples import EXAMPLES
+from everstep_contract.facts.incident import IncidentEnded
+from everstep_contract.facts.job import VerdictReached
+from everstep_contract.layout import INCIDENTS, JOBS
+from everstep_contract.names import encode_name
+from everstep_contract.queries import JobStatusReply
+
+COMMAND_SECONDS = 30
+ENDED = cast("IncidentEnded", EXAMPLES[IncidentEnded.TYPE])
+RULED = cast("VerdictReached", EXAMPLES[VerdictReached.TYPE])
+RECORD = cast("JobStatusReply", EXAMPLES[JobStatusReply.TYPE]).record
+
+
+@dataclass(frozen=True)
+class Site:
+    """A server with one job that had one incident, and who is asked about it."""
+
+    url: str
+    seed: Path
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `everstep` as the operator."""
+        access = ("--nats-url", self.url, "--credentials", str(self.seed))
+        return everstep(*arguments, *access)
+
+
+def everstep(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "everstep_cli", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+    )
+
+
+async def fill(url: str, credentials: Path) -> None:
+    """Write what the adjudicator would have written."""
+    name = service_client_name("adjudicator", "test")
+    seed = role_seed_path(credentials, "adjudicator")
+    assert RECORD is not None
+    async with connect((url,), name, seed_path=seed) as bus:
+        await bus.kv(JOBS).put(RECORD.job.token, RECORD, expected=0)
+        incident = ENDED.incident
+        await bus.kv(INCIDENTS).put(encode_name(incident.id), incident, expected=0)
+        await bus.publish(RULED)
+        await bus.publish(ENDED)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    credentials = folder / "credentials"
+    server = NatsServer(ServerSettings(folder / "nats", credentials))
+    server.start()
+    try:
+        asyncio.run(fill(server.url, credentials))
+        yield Site(server.url, role_seed_path(credentials, "operator"))
+    finally:
+        server.stop()
+
+
+def test_ec69_one_command_explains_an_incident(site: Site) -> None:
+    said = json.loads(site.run("incident", ENDED.incident.id, "--json").stdout)
+    assert len(said["timeline"]) == 7
+    assert sum(stage["seconds"] for stage in said["timeline"]) == pytest.approx(
+        said["total_seconds"]
+    )
+    assert said["rulings"][0]["rule"] == RULED.reason
+    assert [evidence["kind"] for evidence in said["incident"]["evidence"]] == [
+        "connection_stale",
+        "probe_silent",
+    ]
+
+
+def test_an_incident_is_shown_to_people(site: Site) -> None:
+    shown = site.run("incident", ENDED.incident.id).stdout
+    assert "first new step" in shown
+    assert RULED.reason in shown
+
+
+def test_incidents_are_listed(site: Site) -> None:
+    assert [one["id"] for one in json.loads(site.run("incidents", "--json").stdout)] == [
+        ENDED.incident.id
+    ]
+
+
+def test_events_come_oldest_first_as_cloud_events(site: Site) -> None:
+    lines = [json.loads(line) for line in site.run("events", "--json").stdout.splitlines()]
+    assert [line["type"] for line in lines] == [VerdictReached.TYPE, IncidentEnded.TYPE]
+    assert lines[0]["id"] == RULED.dedup_id
+
+
+def test_status_says_that_nobody_answers_when_no_adjudicator_runs(site: Site) -> None:
+    (job,) = json.loads(site.run("status", "--json").stdout)
+    assert job["record"]["generation"] == 8
+    assert "no adjudicator answers" in job["waiting_for"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("incident", "no-such-thing"), 1),
+        (("status", "training/no-such-job"), 1),
+        (("events", "--no-such-flag"), 2),
+    ],
+)
+def test_a_mistake_is_one_line_and_a_status(
+    site: Site, arguments: tuple[str, ...], status: int
+) -> None:
+    done = site.run(*arguments)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr.startswith("everstep: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("drill", "--fault", "no-such-fault"),
+        ("drill", "--fault", "bus", "--against", "torchrun"),
+        ("drill", "--nproc", "0"),
+        ("drill", "--keep", "/"),
+        ("no-such-command",),
+        ("events", "--credentials", "/no/such/file"),
+    ],
+)
+def test_misuse_is_one_line_and_status_two(arguments: tuple[str, ...]) -> None:
+    done = everstep(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_a_server_that_is_not_there_is_one_line() -> None:
+    done = everstep("events", "--nats-url", "nats://127.0.0.1:1")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "everstep: no NATS server answers at nats://127.0.0.1:1\n",
+    )

@@ -1,0 +1,28 @@
+"""Events in words."""
+
+import pytest
+from everstep_cli.describe import line_of
+from everstep_contract.base import Event
+from everstep_contract.examples import EXAMPLES
+
+EVENTS = [example for example in EXAMPLES.values() if isinstance(example, Event)]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.TYPE)
+def test_every_event_is_one_line(event: Event) -> None:
+    assert "\n" not in line_of(event)
+
+
+@pytest.mark.parametrize(
+    ("message_type", "words"),
+    [
+        ("everstep.member.suspected.v1", "llama.ft-worker-7  connection_stale after 0.70 s"),
+        ("everstep.job.verdict_reached.v1", "shrink, generation 8: 7 survivors"),
+        ("everstep.worker.exited.v1", "local rank 3, signal 9 (killed)"),
+        ("everstep.incident.ended.v1", "resumed: 7 survivors"),
+    ],
+)
+def test_a_line_says_what_matters(message_type: str, words: str) -> None:
+    event = EXAMPLES[message_type]
+    assert isinstance(event, Event)
+    assert words in line_of(event)
