@@ -1,0 +1,81 @@
+"""The simulated cluster as the drill sees it: its API for what users do, its control pages."""
+
+import json
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+import aiohttp
+
+from everstep_cli.errors import CommandError
+
+TIMEOUT: Final = aiohttp.ClientTimeout(total=20)
+JOBS: Final = "apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A simulated node, and the processes on it now."""
+
+    name: str
+    address: str
+    pids: frozenset[int]
+
+
+class ClusterClient:
+    """One HTTP session with the cluster at ``url``."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._session = aiohttp.ClientSession(timeout=TIMEOUT)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._session.close()
+
+    async def create_job(self, manifest: dict[str, Any]) -> None:
+        """Submit a Volcano Job."""
+        namespace = manifest["metadata"]["namespace"]
+        await self._ask("POST", JOBS.format(namespace=namespace), manifest)
+
+    async def cordon(self, node: str, *, cordoned: bool) -> None:
+        """Forbid new pods on a node, or allow them again, as an operator would."""
+        await self._ask("PATCH", f"api/v1/nodes/{node}", {"spec": {"unschedulable": cordoned}})
+
+    async def nodes(self) -> dict[str, Node]:
+        """All nodes by name."""
+        state = await self._ask("GET", "everstep-sim/state")
+        return {
+            node["name"]: Node(node["name"], node["address"], frozenset(node["pids"]))
+            for node in state["nodes"]
+        }
+
+    async def fault(self, name: str, node: str, *, pid: int | None = None) -> float:
+        """Do something to a node. Returns the instant, in seconds since the epoch."""
+        query = "" if pid is None else f"?pid={pid}"
+        done = await self._ask("POST", f"everstep-sim/faults/{name}/{node}{query}")
+        return float(done["unix_seconds"])
+
+    async def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        headers = {"Content-Type": "application/json"}
+        if method == "PATCH":
+            headers["Content-Type"] = "application/merge-patch+json"
+        data = None if body is None else json.dumps(body)
+        try:
+            async with self._session.request(
+                method, f"{self._url}/{path}", data=data, headers=headers
+            ) as response:
+                text = await response.text()
+                if not response.ok:
+                    raise CommandError(f"{method} {path}: {response.status} {text[:200]}")
+                answer: dict[str, Any] = json.loads(text)
+                return answer
+        except (TimeoutError, aiohttp.ClientError) as error:
+            raise CommandError(f"the simulated cluster does not answer: {error}") from error

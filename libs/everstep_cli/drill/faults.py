@@ -1,0 +1,246 @@
+"""The table of faults, as data: what is done, and what is expected of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Literal
+
+from everstep_contract.record import Outcome
+from everstep_contract.verdicts import VerdictKind
+
+Hurting = Literal["power_off", "crash", "freeze", "kill_worker", "cut_bus"]
+Target = Literal["any", "store_host"]
+ServiceName = Literal["node_watcher", "adjudicator", "rescaler", "checkpoint_indexer"]
+TorchrunFault = Literal["node_freeze", "node_kill", "store_kill", "worker_kill"]
+
+
+class FaultName(StrEnum):
+    """What `--fault` takes."""
+
+    POWER_OFF = "power-off"
+    CRASH = "crash"
+    FREEZE = "freeze"
+    WORKER = "worker"
+    STORE_HOST = "store-host"
+    TWO_AT_ONCE = "two-at-once"
+    WHILE_FORMING = "while-forming"
+    THIRD_LOSS = "third-loss"
+    RETURN = "return"
+    BUS_LINK = "bus-link"
+    BUS = "bus"
+    ADJUDICATOR = "adjudicator"
+    RESCALER = "rescaler"
+    NODE_WATCHER = "node-watcher"
+
+
+@dataclass(frozen=True)
+class Hurt:
+    """Do something to ``count`` members, chosen at random, at a random moment of a step."""
+
+    how: Hurting
+    target: Target = "any"
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class HurtWhileForming:
+    """Hurt one more member as soon as an order to re-form without the first is out."""
+
+    how: Hurting
+
+
+@dataclass(frozen=True)
+class AwaitSteps:
+    """Wait until exactly ``members`` members step in the job's newest generation."""
+
+    members: int
+
+
+@dataclass(frozen=True)
+class AwaitHold:
+    """Wait until the job holds, and then a while in which no step may be taken."""
+
+
+@dataclass(frozen=True)
+class AwaitDismissal:
+    """Wait until an incident is dismissed."""
+
+
+@dataclass(frozen=True)
+class BringBack:
+    """Give the node that was lost first its power back, so that a replacement can start there."""
+
+
+@dataclass(frozen=True)
+class StopBus:
+    """Kill nats-server, and let training go on without it for a while."""
+
+
+@dataclass(frozen=True)
+class StartBus:
+    """Start nats-server again on the same port and store."""
+
+
+@dataclass(frozen=True)
+class TripService:
+    """Let a service die between its next decision and its publication; start it again then."""
+
+    service: ServiceName
+
+
+Action = (
+    Hurt
+    | HurtWhileForming
+    | AwaitSteps
+    | AwaitHold
+    | AwaitDismissal
+    | BringBack
+    | StopBus
+    | StartBus
+    | TripService
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row of the table. ``verdicts``: every sequence of them that is as good as expected."""
+
+    name: FaultName
+    summary: str
+    actions: tuple[Action, ...]
+    verdicts: tuple[tuple[VerdictKind, ...], ...]
+    members_lost: int
+    last_outcome: Outcome = "resumed"
+    torchrun: TorchrunFault | None = None
+
+    @property
+    def expected_verdict(self) -> str:
+        """The expected verdicts in words."""
+        return " or ".join(", ".join(sequence) for sequence in self.verdicts)
+
+
+def _to(lost: int) -> AwaitSteps:
+    return AwaitSteps(members=MEMBERS - lost)
+
+
+MEMBERS: Final = 8
+MIN_MEMBER: Final = 6
+_SHRINK: Final[tuple[tuple[VerdictKind, ...], ...]] = (("shrink",),)
+_ONE_OR_TWO: Final[tuple[tuple[VerdictKind, ...], ...]] = (("shrink",), ("shrink", "shrink"))
+
+
+def _tripped(service: ServiceName) -> Fault:
+    return Fault(
+        name=FaultName(service.replace("_", "-")),
+        summary=f"{service} dies between its decision and its publication, while a node dies",
+        actions=(TripService(service), Hurt("crash"), _to(1)),
+        verdicts=_SHRINK,
+        members_lost=1,
+    )
+
+
+FAULTS: Final[dict[FaultName, Fault]] = {
+    fault.name: fault
+    for fault in (
+        Fault(
+            name=FaultName.POWER_OFF,
+            summary="a node loses its power: its link is dead before its processes are",
+            actions=(Hurt("power_off"), _to(1)),
+            verdicts=_SHRINK,
+            members_lost=1,
+            torchrun="node_freeze",
+        ),
+        Fault(
+            name=FaultName.CRASH,
+            summary="agent and workers of a member are killed",
+            actions=(Hurt("crash"), _to(1)),
+            verdicts=_SHRINK,
+            members_lost=1,
+            torchrun="node_kill",
+        ),
+        Fault(
+            name=FaultName.FREEZE,
+            summary="agent and workers of a member stop moving, and move again at the end",
+            actions=(Hurt("freeze"), _to(1)),
+            verdicts=_SHRINK,
+            members_lost=1,
+            torchrun="node_freeze",
+        ),
+        Fault(
+            name=FaultName.WORKER,
+            summary="one worker is killed, its agent lives",
+            actions=(Hurt("kill_worker"), _to(0)),
+            verdicts=(("restart_workers",),),
+            members_lost=0,
+            torchrun="worker_kill",
+        ),
+        Fault(
+            name=FaultName.STORE_HOST,
+            summary="the node that hosts the rendezvous store crashes",
+            actions=(Hurt("crash", target="store_host"), _to(1)),
+            verdicts=_SHRINK,
+            members_lost=1,
+            torchrun="store_kill",
+        ),
+        Fault(
+            name=FaultName.TWO_AT_ONCE,
+            summary="two nodes crash in one step",
+            actions=(Hurt("crash", count=2), _to(2)),
+            verdicts=_ONE_OR_TWO,
+            members_lost=2,
+        ),
+        Fault(
+            name=FaultName.WHILE_FORMING,
+            summary="a second node crashes while the others re-form",
+            actions=(Hurt("crash"), HurtWhileForming("crash"), _to(2)),
+            verdicts=_ONE_OR_TWO,
+            members_lost=2,
+        ),
+        Fault(
+            name=FaultName.THIRD_LOSS,
+            summary="three nodes crash one after the other, then one comes back",
+            actions=(
+                Hurt("crash"),
+                _to(1),
+                Hurt("crash"),
+                _to(2),
+                Hurt("crash"),
+                AwaitHold(),
+                BringBack(),
+                _to(2),
+            ),
+            verdicts=(("shrink", "shrink", "await_replacement", "grow"),),
+            members_lost=2,
+        ),
+        Fault(
+            name=FaultName.RETURN,
+            summary="a node crashes, and its replacement comes",
+            actions=(Hurt("crash"), _to(1), BringBack(), _to(0)),
+            verdicts=(("shrink", "grow"),),
+            members_lost=0,
+        ),
+        Fault(
+            name=FaultName.BUS_LINK,
+            summary="one member loses only its way to the bus",
+            actions=(Hurt("cut_bus"), AwaitDismissal()),
+            verdicts=(("tolerate",), ()),
+            members_lost=0,
+            last_outcome="dismissed",
+        ),
+        Fault(
+            name=FaultName.BUS,
+            summary="nats-server dies, a node crashes meanwhile, nats-server comes back",
+            actions=(StopBus(), Hurt("crash"), StartBus(), _to(1)),
+            verdicts=_SHRINK,
+            members_lost=1,
+        ),
+        _tripped("adjudicator"),
+        _tripped("rescaler"),
+        _tripped("node_watcher"),
+    )
+}
+
+
+def tripped_service(fault: Fault) -> ServiceName | None:
+    """The service that the fault lets die in mid-sentence, if it does that."""
+    found = (action.service for action in fault.actions if isinstance(action, TripService))
+    return next(found, None)

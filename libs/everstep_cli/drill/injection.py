@@ -1,0 +1,181 @@
+"""Does what a fault's row says: hurts members, stops and starts things, waits in between."""
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, assert_never
+
+from everstep_contract.identity import Member
+
+from everstep_cli.drill.faults import (
+    Action,
+    AwaitDismissal,
+    AwaitHold,
+    AwaitSteps,
+    BringBack,
+    Fault,
+    Hurt,
+    Hurting,
+    HurtWhileForming,
+    ServiceName,
+    StartBus,
+    StopBus,
+    TripService,
+)
+from everstep_cli.drill.stage import Stage
+from everstep_cli.drill.tripwire import Wire
+from everstep_cli.drill.watch import Watch
+from everstep_cli.drill.worker_logs import median_step_seconds, read_steps
+
+HEAL_SECONDS: Final = 60.0
+"""How long any change of membership may take; the same bound as plain torchrun has."""
+HOLD_WATCH_SECONDS: Final = 2.0
+"""How long a holding job is watched: it must not take a step."""
+WITHOUT_BUS_SECONDS: Final = 2.0
+"""How long training goes on without a bus before something else fails, and again after it."""
+DECISIONS: Final[dict[ServiceName, Wire]] = {
+    "node_watcher": Wire(".suspected", said=False),
+    "adjudicator": Wire("$KV.jobs.", said=True),
+    "rescaler": Wire("everstep.cmd.", said=False),
+}
+"""The sentence between a service's decision and its publication: the adjudicator decides by
+writing the record, so that is said; the others decide in memory, so what follows is not."""
+
+
+UNDONE_BY: Final[dict[Hurting, str]] = {"freeze": "thaw", "cut_bus": "restore_bus"}
+REPLACED_ONLY_ON_DEMAND: Final[frozenset[Hurting]] = frozenset({"power_off", "crash", "freeze"})
+"""Nodes that are cordoned before: a replacement starts there only when the drill says so."""
+
+
+@dataclass
+class Injured:
+    """What was done so far; ``first_at`` in seconds since the epoch."""
+
+    first_at: float | None = None
+    members: list[Member] = field(default_factory=list)
+    pids: set[int] = field(default_factory=set)
+    generation: int = 0
+
+    @property
+    def since(self) -> datetime:
+        """The first fault's instant."""
+        assert self.first_at is not None
+        return datetime.fromtimestamp(self.first_at, UTC)
+
+
+class Injection:
+    """Carries one fault out on a stage; ``seed`` chooses members and moments."""
+
+    def __init__(self, stage: Stage, watch: Watch, seed: int) -> None:
+        self._stage = stage
+        self._watch = watch
+        self._random = random.Random(seed)  # noqa: S311  # a drill is repeatable
+        self._standing: list[tuple[Hurting, str]] = []
+        self.injured = Injured()
+
+    async def carry_out(self, fault: Fault) -> None:
+        """Do all of it, and wait for all that it waits for.
+
+        Raises:
+            CommandError: Something expected did not come in time.
+        """
+        for action in fault.actions:
+            await self._do(action)
+
+    async def let_go(self) -> bool:
+        """Thaw what was frozen, mend what was cut; whether there was anything."""
+        for how, node in self._standing:
+            await self._stage.cluster.fault(UNDONE_BY[how], node)
+        return bool(self._standing)
+
+    async def _do(self, action: Action) -> None:
+        match action:
+            case Hurt():
+                await asyncio.sleep(self._random.uniform(0.0, self._step_seconds()))
+                await self._hurt(action.how, self._choose(action))
+            case HurtWhileForming(how=how):
+                await self._reordered()
+                await self._hurt(how, self._choose(Hurt(how)))
+            case AwaitSteps(members=members):
+                await self._await_steps(members)
+            case AwaitHold():
+                await self._reordered()
+                await asyncio.sleep(HOLD_WATCH_SECONDS)
+            case AwaitDismissal():
+                await self._await_dismissal()
+            case BringBack():
+                await self._stage.cluster.cordon(self.injured.members[0].node, cordoned=False)
+            case StopBus():
+                self._stage.stop_bus()
+                await asyncio.sleep(WITHOUT_BUS_SECONDS)
+            case StartBus():
+                await asyncio.sleep(WITHOUT_BUS_SECONDS)
+                self._stage.start_bus()
+            case TripService(service=service):
+                self._stage.arm(service, DECISIONS[service])
+            case _:
+                assert_never(action)
+
+    def _choose(self, hurt: Hurt) -> list[Member]:
+        """Whom to hurt, among the members of the newest order that nobody has hurt yet."""
+        order = self._watch.order
+        assert order is not None
+        whole = [s.member for s in order.seats if s.member not in self.injured.members]
+        if hurt.target == "store_host":
+            return [member for member in whole if member.incarnation == order.store_host]
+        return self._random.sample(whole, hurt.count)
+
+    async def _hurt(self, how: Hurting, chosen: list[Member]) -> None:
+        assert self._watch.order is not None
+        self.injured.generation = self._watch.order.generation
+        if how in REPLACED_ONLY_ON_DEMAND:
+            for member in chosen:
+                await self._stage.cluster.cordon(member.node, cordoned=True)
+        nodes = await self._stage.cluster.nodes()
+        for member in chosen:
+            self.injured.members.append(member)
+            at = await self._hurt_one(how, member, nodes[member.node].pids)
+            self.injured.first_at = self.injured.first_at or at
+
+    async def _hurt_one(self, how: Hurting, member: Member, pids: frozenset[int]) -> float:
+        cluster = self._stage.cluster
+        if how == "kill_worker":
+            worker = self._watch.reports[member.incarnation].workers[0].pid
+            self.injured.pids.add(worker)
+            return await cluster.fault("kill", member.node, pid=worker)
+        self.injured.pids |= pids if how != "cut_bus" else set()
+        if how == "power_off" and not self._stage.networks:
+            how = "freeze"
+        if how in UNDONE_BY:
+            self._standing.append((how, member.node))
+        return await cluster.fault(how, member.node)
+
+    async def _reordered(self) -> None:
+        def newer() -> bool | None:
+            order = self._watch.order
+            return (order is not None and order.generation > self.injured.generation) or None
+
+        await self._watch.until(newer, within_seconds=HEAL_SECONDS, what="a newer order")
+
+    async def _await_steps(self, members: int) -> None:
+        def stepping() -> bool | None:
+            return self._watch.stepping(members, after=self.injured.generation) or None
+
+        what = f"the first step with {members} members"
+        await self._watch.until(stepping, within_seconds=HEAL_SECONDS, what=what)
+        assert self._watch.order is not None
+        self.injured.generation = self._watch.order.generation
+
+    async def _await_dismissal(self) -> None:
+        def dismissed() -> bool | None:
+            ended = self._watch.ended(self.injured.since)
+            return any(incident.outcome == "dismissed" for incident in ended) or None
+
+        await self._watch.until(dismissed, within_seconds=HEAL_SECONDS, what="a dismissal")
+
+    def _step_seconds(self) -> float:
+        """How long a step takes here: faults come anywhere within one."""
+        steps = read_steps(self._stage.workers)
+        return median_step_seconds(steps, until=time.time()) or 0.0

@@ -1,0 +1,74 @@
+"""The Volcano Job of a drill, as a user would write it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from everstep_contract.identity import JobKey
+
+JOB: Final = JobKey(namespace="training", name="drill")
+TASK: Final = "worker"
+RUN: Final = ("everstep", "run")
+"""What the pods' command begins with; a pod template server knows it by this."""
+TRAINER: Final = "everstep_trainer.drill_train"
+DOWNWARD: Final = {
+    "EVERSTEP_JOB_NAMESPACE": "metadata.namespace",
+    "EVERSTEP_JOB_NAME": "metadata.labels['volcano.sh/job-name']",
+    "EVERSTEP_POD_NAME": "metadata.name",
+    "EVERSTEP_POD_UID": "metadata.uid",
+    "EVERSTEP_POD_IP": "status.podIP",
+    "EVERSTEP_NODE_NAME": "spec.nodeName",
+}
+"""What a pod can only know from Kubernetes: who and where it is."""
+
+
+@dataclass(frozen=True)
+class Gang:
+    """How many members, how few may go on, and how many workers each has."""
+
+    members: int
+    min_member: int
+    nproc: int
+
+
+def job_manifest(
+    gang: Gang, arguments: tuple[str, ...], variables: Mapping[str, str]
+) -> dict[str, Any]:
+    """A Job with no policies: a deleted pod is remade under its own index and costs no retry."""
+    command = (
+        *RUN,
+        *("--nnodes", f"{gang.min_member}:{gang.members}"),
+        *("--nproc-per-node", str(gang.nproc)),
+        *("-m", TRAINER, *arguments),
+    )
+    container = {
+        "name": "trainer",
+        "image": "everstep/drill",
+        "command": list(command),
+        "env": [
+            *({"name": name, "value": value} for name, value in variables.items()),
+            *(_downward(name, path) for name, path in DOWNWARD.items()),
+        ],
+        "resources": {"limits": {"nvidia.com/gpu": "8"}},
+    }
+    task = {
+        "name": TASK,
+        "replicas": gang.members,
+        "minAvailable": gang.min_member,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+    }
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"namespace": JOB.namespace, "name": JOB.name},
+        "spec": {
+            "schedulerName": "volcano",
+            "queue": "default",
+            "minAvailable": gang.min_member,
+            "tasks": [task],
+        },
+    }
+
+
+def _downward(name: str, path: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}

@@ -1,0 +1,150 @@
+"""One drill from its first process to its document."""
+
+import asyncio
+import secrets
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from everstep_cli.drill.board import Board
+from everstep_cli.drill.document import Against, DrillDocument
+from everstep_cli.drill.faults import MEMBERS, MIN_MEMBER, Fault, tripped_service
+from everstep_cli.drill.injection import Injection
+from everstep_cli.drill.judge import STEPS_AFTER, Observations, document_of, shortfalls
+from everstep_cli.drill.leftovers import leftovers, shared_memory_files
+from everstep_cli.drill.manifest import Gang
+from everstep_cli.drill.processes import Processes
+from everstep_cli.drill.stage import Stage
+from everstep_cli.drill.torchrun import TorchrunPlan, against_torchrun
+from everstep_cli.drill.watch import LATE_FACTS_SECONDS, Watch
+from everstep_cli.drill.worker_logs import read_steps
+from everstep_cli.errors import CommandError
+from everstep_cli.waiting import seen
+
+START_SECONDS: Final = 180.0
+"""How long eight members may take to their first common steps: they import torch on two cores."""
+FIRST_STEPS: Final = 10
+"""Steps before the fault: enough for a median."""
+GO_ON_SECONDS: Final = 60.0
+"""How long training may take to its next steps after everything healed."""
+GHOST_SECONDS: Final = 2.0
+"""How long what was let go is watched: it must not step."""
+
+
+@dataclass(frozen=True)
+class Drill:
+    """What to do; ``keep``: a folder for logs and store that is not removed afterwards."""
+
+    fault: Fault
+    seed: int
+    nproc: int
+    against_torchrun: bool
+    keep: Path | None
+
+
+async def run_drill(drill: Drill, board: Board) -> tuple[DrillDocument, tuple[str, ...]]:
+    """Set the stage, hurt, measure, take down. Returns the document and why it is not healed.
+
+    Raises:
+        CommandError: Something did not start, or did not happen in time.
+    """
+    folder = drill.keep or Path(tempfile.mkdtemp(prefix="everstep-drill-"))
+    mark, before = secrets.token_hex(8), shared_memory_files()
+    processes = Processes(folder / "logs", mark)
+    try:
+        try:
+            observed = await _observe(drill, board, folder, processes)
+            against = Against()
+            if drill.against_torchrun and drill.fault.torchrun is not None:
+                board.say("the same under plain torchrun: starting eight agents")
+                plan = TorchrunPlan(drill.fault.torchrun, folder / "torchrun", drill.seed)
+                against = Against(torchrun=await against_torchrun(plan, processes))
+        finally:
+            await processes.stop_all()
+        left = await leftovers(mark, before)
+        return document_of(observed, against, left), shortfalls(observed)
+    finally:
+        if drill.keep is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _observe(drill: Drill, board: Board, folder: Path, processes: Processes) -> Observations:
+    gang = Gang(members=MEMBERS, min_member=MIN_MEMBER, nproc=drill.nproc)
+    board.say("starting nats-server, a simulated cluster, four services and eight members")
+    tripped = tripped_service(drill.fault)
+    async with Stage(folder, processes, gang, tripped) as stage, stage.bus() as bus:
+        watch = Watch(bus, board)
+        listening = asyncio.create_task(watch.run())
+        try:
+            await _first_steps(stage, watch, gang)
+            injection = Injection(stage, watch, drill.seed)
+            board.say(f"{drill.fault.name}: {drill.fault.summary}")
+            problem = await _hurt_and_heal(drill, stage, watch, injection)
+            return await _gather(drill, stage, watch, injection, problem)
+        finally:
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+
+
+async def _hurt_and_heal(
+    drill: Drill, stage: Stage, watch: Watch, injection: Injection
+) -> str | None:
+    """Carry the fault out and see training go on; what did not come in time, or None."""
+    try:
+        await injection.carry_out(drill.fault)
+        await _go_on(stage, watch)
+    except CommandError as error:
+        if injection.injured.first_at is None:
+            raise
+        return str(error)
+    return None
+
+
+async def _first_steps(stage: Stage, watch: Watch, gang: Gang) -> None:
+    def stepping() -> bool | None:
+        return watch.stepping(gang.members, after=0) or None
+
+    await watch.until(stepping, within_seconds=START_SECONDS, what="a first step of all members")
+    await _steps(stage, watch, FIRST_STEPS)
+
+
+async def _go_on(stage: Stage, watch: Watch) -> None:
+    """Wait for steps of the newest generation, and for every incident's end."""
+    await _steps(stage, watch, STEPS_AFTER)
+    what = "the end of every incident"
+    await watch.until(lambda: watch.all_ended() or None, within_seconds=GO_ON_SECONDS, what=what)
+
+
+async def _steps(stage: Stage, watch: Watch, count: int) -> None:
+    def enough() -> bool | None:
+        newest = watch.order.generation if watch.order else 0
+        taken = {s.step for s in read_steps(stage.workers) if s.generation == newest}
+        return len(taken) >= count or None
+
+    if not await seen(enough, within_seconds=GO_ON_SECONDS):
+        raise CommandError(f"the job took no {count} steps within {GO_ON_SECONDS:g} s")
+
+
+async def _gather(
+    drill: Drill, stage: Stage, watch: Watch, injection: Injection, problem: str | None
+) -> Observations:
+    injured = injection.injured
+    await asyncio.sleep(LATE_FACTS_SECONDS)
+    events, incidents = tuple(watch.events), await watch.incidents(injured.since)
+    if await injection.let_go():
+        await asyncio.sleep(GHOST_SECONDS)
+    return Observations(
+        fault=drill.fault,
+        target=", ".join(f"{member.name} on {member.node}" for member in injured.members),
+        fault_at=injured.since,
+        min_member=MIN_MEMBER,
+        nproc=drill.nproc,
+        events=events,
+        incidents=incidents,
+        steps=read_steps(stage.workers),
+        hurt=frozenset(member.incarnation for member in injured.members),
+        hurt_pids=frozenset(injured.pids),
+        problem=problem,
+    )

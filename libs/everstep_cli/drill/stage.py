@@ -1,0 +1,192 @@
+"""All that a drill runs: nats-server, a simulated cluster, the services, one training job."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, assert_never
+from urllib.parse import urlsplit
+
+from everstep_bus.interface import Bus
+from everstep_bus.nats import connect
+from everstep_bus.nats.config import ServerSettings
+from everstep_bus.nats.credentials import agent_seed_path, role_seed_path, system_seed_path
+from everstep_bus.nats.server import NatsServer
+from everstep_contract.clients import service_client_name
+
+from everstep_cli.drill.cluster import ClusterClient
+from everstep_cli.drill.faults import ServiceName
+from everstep_cli.drill.manifest import JOB, Gang, job_manifest
+from everstep_cli.drill.processes import MARK_VARIABLE, Processes, Program, log_tail
+from everstep_cli.drill.tripwire import Tripwire, Wire
+from everstep_cli.errors import CommandError
+from everstep_cli.waiting import seen
+
+SERVICES: Final[tuple[ServiceName, ...]] = (
+    "node_watcher",
+    "adjudicator",
+    "rescaler",
+    "checkpoint_indexer",
+)
+READY_SECONDS: Final = 120.0
+"""How long a process may take to say that it is ready; the template imports torch."""
+
+
+class Stage:
+    """Set up when entered, except the processes' end: that is `Processes.stop_all`'s."""
+
+    def __init__(
+        self, folder: Path, processes: Processes, gang: Gang, tripped: ServiceName | None
+    ) -> None:
+        self._folder = folder
+        self._processes = processes
+        self._gang = gang
+        self._stack = AsyncExitStack()
+        self._tripped = tripped
+        self._wire: Tripwire
+        self._restarts: set[asyncio.Task[None]] = set()
+        self._server: NatsServer
+        self.cluster: ClusterClient
+        self.networks = False
+        """Whether nodes have networks of their own, so that links can be cut."""
+        self.workers = folder / "workers"
+        """Where the workers write down their steps."""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._set_up()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    @asynccontextmanager
+    async def bus(self) -> AsyncIterator[Bus]:
+        """A connection as an operator."""
+        seed = role_seed_path(self._credentials, "operator")
+        name = service_client_name("operator", "drill")
+        async with connect((self._server.url,), name, seed_path=seed) as bus:
+            yield bus
+
+    def stop_bus(self) -> None:
+        """Kill nats-server, as a lost machine does."""
+        self._server.kill()
+
+    def start_bus(self) -> None:
+        """Start nats-server again, on its port and store."""
+        self._server.start()
+
+    def arm(self, service: ServiceName, wire: Wire) -> None:
+        """Let the service die at its next sentence that matches, and start it again.
+
+        Only the service that was named at the start talks through the wire.
+        """
+        self._wire.arm(wire, lambda: self._processes.kill_now(service))
+        again = asyncio.create_task(self._start_again(service))
+        self._restarts.add(again)
+        again.add_done_callback(self._restarts.discard)
+
+    async def _start_again(self, service: ServiceName) -> None:
+        await self._wire.tripped.wait()
+        await self._processes.kill(service)
+        await self._start_service(service)
+
+    @property
+    def _credentials(self) -> Path:
+        return self._folder / "credentials"
+
+    async def _set_up(self) -> None:
+        socket = self._folder / "template.sock"
+        template = (sys.executable, "-m", "everstep_trainer.template", str(socket))
+        await self._processes.start(Program("template", template, {}))
+        await self._start_cluster(socket)
+        for service in SERVICES:
+            await self._start_service(service)
+        await self._said("template", "ready")
+        await self.cluster.create_job(self._job())
+
+    async def _start_cluster(self, socket: Path) -> None:
+        command = (
+            *(sys.executable, "-m", "everstep_simcluster", "--nodes", str(self._gang.members)),
+            *("--namespaces", JOB.namespace, "--folder", str(self._folder / "cluster")),
+            *("--template-socket", str(socket)),
+        )
+        await self._processes.start(Program("cluster", command, {}))
+        cluster = json.loads(await self._said("cluster", '{"ready"'))
+        self.networks = cluster["networks"] == "namespaces"
+        self._kubeconfig = cluster["kubeconfig"]
+        self.cluster = await self._stack.enter_async_context(ClusterClient(cluster["url"]))
+        settings = ServerSettings(
+            directory=self._folder / "nats",
+            credentials=self._credentials,
+            host=cluster["bus_address"],
+            jobs=(JOB,),
+        )
+        self._server = NatsServer(settings)
+        self._server.start()
+        self._stack.callback(self._server.stop)
+        address = urlsplit(self._server.url)
+        wire = Tripwire(str(address.hostname), address.port or 0)
+        self._wire = await self._stack.enter_async_context(wire)
+
+    async def _start_service(self, service: ServiceName) -> None:
+        variables = {
+            "EVERSTEP_NATS_URL": self._wire.url if service == self._tripped else self._server.url,
+            "EVERSTEP_NATS_SEED_PATH": str(role_seed_path(self._credentials, service)),
+            "EVERSTEP_METRICS_PORT": "0",
+            **self._variables_of(service),
+        }
+        command = (sys.executable, "-m", f"everstep_{service}")
+        await self._processes.start(Program(service, command, variables))
+
+    def _variables_of(self, service: ServiceName) -> dict[str, str]:
+        cluster = {"EVERSTEP_CLUSTER": "kubernetes", "EVERSTEP_KUBECONFIG_PATH": self._kubeconfig}
+        match service:
+            case "node_watcher":
+                canary = role_seed_path(self._credentials, "canary")
+                system = system_seed_path(self._credentials)
+                return cluster | {
+                    "EVERSTEP_NATS_SYSTEM_SEED_PATH": str(system),
+                    "EVERSTEP_NATS_CANARY_SEED_PATH": str(canary),
+                }
+            case "rescaler":
+                return cluster
+            case "adjudicator" | "checkpoint_indexer":
+                return {}
+            case _:
+                assert_never(service)
+
+    def _job(self) -> dict[str, Any]:
+        variables = {
+            "EVERSTEP_NATS_URL": self._server.url,
+            "EVERSTEP_NATS_SEED_PATH": str(agent_seed_path(self._credentials, JOB)),
+            MARK_VARIABLE: self._processes.mark,
+        }
+        return job_manifest(self._gang, ("--log-directory", str(self.workers)), variables)
+
+    async def _said(self, name: str, start: str) -> str:
+        """The line that a process says when it is ready."""
+
+        def line() -> str | None:
+            ended = self._processes.ended(name)
+            if ended is not None:
+                why = log_tail(self._processes.folder, name, 1)
+                raise CommandError(f"{name} ended with status {ended}: {why}")
+            said = log_tail(self._processes.folder, name, 1000).splitlines()
+            return next((text for text in said if text.startswith(start)), None)
+
+        found = await seen(line, within_seconds=READY_SECONDS)
+        if found is None:
+            raise CommandError(f"{name} was not ready within {READY_SECONDS:g} s")
+        return found

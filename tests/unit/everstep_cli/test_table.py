@@ -1,0 +1,63 @@
+"""The table a drill ends with."""
+
+import io
+
+from everstep_cli.drill.document import (
+    Against,
+    DrillDocument,
+    Leftovers,
+    TorchrunResult,
+)
+from everstep_cli.drill.table import milestone_table
+from everstep_cli.timeline import MILESTONES
+from rich.console import Console
+
+DOCUMENT = DrillDocument(
+    fault="store-host",
+    target="worker-0",
+    healed=True,
+    expected_verdict="shrink",
+    verdicts=("shrink",),
+    members_before=8,
+    members_lowest=7,
+    members_after=7,
+    min_member=6,
+    generation_before=1,
+    generation_after=2,
+    milestones_seconds=dict.fromkeys(MILESTONES) | {"first_new_step": 0.3456},
+    incidents=(),
+    steps_lost=0,
+    workers_kept=True,
+    median_step_seconds=0.2,
+    false_suspicions=0,
+    loss_first=5.0,
+    loss_last=3.0,
+    against=Against(
+        torchrun=TorchrunResult(healed=False, first_new_step_seconds=None, steps_lost=None)
+    ),
+    ratio=None,
+    leftovers=Leftovers(processes=0, shared_memory_files=0),
+)
+
+
+def printed(document: DrillDocument) -> str:
+    """The table as plain text."""
+    console = Console(width=100, file=io.StringIO(), record=True)
+    console.print(milestone_table(document))
+    return console.export_text()
+
+
+def test_a_torchrun_that_never_healed_is_a_result() -> None:
+    assert "never" in printed(DOCUMENT)
+
+
+def test_milestones_stand_beside_the_published_ones() -> None:
+    assert any("0.346" in row and "88.6" in row for row in printed(DOCUMENT).splitlines())
+
+
+def test_what_was_left_behind_is_said_and_fails_the_drill() -> None:
+    document = DOCUMENT.model_copy(
+        update={"leftovers": Leftovers(processes=2, shared_memory_files=0)}
+    )
+    assert "2 processes" in printed(document)
+    assert not document.succeeded
