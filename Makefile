@@ -47,4 +47,5 @@ contract: $(READY) ## Generate proto/ from the models
 	$(RUN) -m everstep_contract proto
 
 bench: $(READY) ## Measure; BENCH="heal overhead" chooses
-	@for topic in $(BENCH); do $(RUN) tests/bench/$$topic.py || exit 1; done
+	@for topic in $(BENCH); do PYTHONPATH=tests $(RUN) -m bench.$$topic || failed=1; done; \
+	    exit $${failed:-0}
