@@ -54,6 +54,9 @@ def admit(resource: Resource, body: Object) -> Object:
     if resource is NODES:
         return _complete_node(body)
     if resource is PODS:
+        if not (body.get("spec") or {}).get("containers"):
+            causes = [("FieldValueRequired", "spec.containers", "Required value")]
+            raise invalid(PODS, body["metadata"]["name"], causes)
         return complete_pod(body)
     if resource is BUDGETS:
         return {**body, "status": {"disruptionsAllowed": 0, "currentHealthy": 0,

@@ -60,7 +60,7 @@ def parse_target(path: str) -> Target | None:
         return None
     plural, name, subresource = [*rest, "", ""][:3]
     resource = find_resource(group, version, plural)
-    if resource is None:
+    if resource is None or (namespace and not resource.namespaced):
         return None
     if subresource and subresource not in resource.subresources:
         raise not_found(resource, name)

@@ -129,7 +129,7 @@ class ApiServer:
         """Have the open watches (of one kind) say nothing more; returns how many."""
         chosen = [watch for watch in self._watches if plural in ("", watch.resource.plural)]
         for watch in chosen:
-            watch.blackholed = True
+            watch.blackhole()
         return len(chosen)
 
     async def _clean_up(self) -> None:

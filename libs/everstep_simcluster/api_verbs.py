@@ -30,6 +30,15 @@ from everstep_simcluster.watching import WatchRequest
 FUTURE_VERSION_WAIT_SECONDS = 3.0
 """How long the real server waits for a revision it has not reached before it answers 504."""
 
+_METHODS = {
+    "": ("GET", "POST", "PUT", "PATCH", "DELETE"),
+    "status": ("GET", "PUT", "PATCH"),
+    "binding": ("POST",),
+    "eviction": ("POST",),
+    "log": ("GET",),
+}
+"""What can be done to an object (or collection) itself and to each of its subresources."""
+
 
 class Verbs:
     """Performs requests that are not watches."""
@@ -46,6 +55,8 @@ class Verbs:
         Raises:
             ApiError: What the client is to be told instead.
         """
+        if request.method not in _METHODS[target.subresource]:
+            raise _not_allowed()
         match request.method:
             case "GET":
                 return await self._read(request, target)
@@ -60,8 +71,7 @@ class Verbs:
                 return self._objects.patch(target.resource, target.ref, patch, options)
             case "DELETE":
                 return self._delete(request, target, body)
-        raise ApiError(405, "the server does not allow this method on the requested resource",
-                       reason="MethodNotAllowed", details={})  # fmt: skip
+        raise _not_allowed()
 
     def rendered(self, request: web.Request, watch: WatchRequest) -> WatchRequest:
         """``watch`` with its objects as tables, if the client wants those."""
@@ -99,11 +109,11 @@ class Verbs:
         dry_run = is_dry_run(request)
         match target.subresource:
             case "":
-                if target.name:
-                    raise ApiError(405, "the server does not allow this method on the requested "
-                                   "resource", reason="MethodNotAllowed", details={})  # fmt: skip
-                namespace = target.namespace if target.resource.namespaced else ""
-                return self._objects.create(target.resource, namespace, body, dry_run=dry_run)
+                if target.name or (target.resource.namespaced and not target.namespace):
+                    raise _not_allowed()
+                return self._objects.create(
+                    target.resource, target.namespace, body, dry_run=dry_run
+                )
             case "binding":
                 node = (body.get("target") or {}).get("name")
                 if not node:
@@ -138,6 +148,15 @@ class Verbs:
         uid = deleted["metadata"]["uid"]
         details = {"name": target.name, **group, "kind": resource.plural, "uid": uid}
         return status_success(details=details)
+
+
+def _not_allowed() -> ApiError:
+    return ApiError(
+        405,
+        "the server does not allow this method on the requested resource",
+        reason="MethodNotAllowed",
+        details={},
+    )
 
 
 def _one_row(resource: Resource, body: Object) -> Object:

@@ -51,17 +51,19 @@ class Faults:
     def freeze(self, node: str) -> Instant:
         """Stop everything on the node, its kubelet too; nothing is closed and nobody told."""
         machine = self._machine(node)
+        members = machine.processes()
         at = Instant.now()
-        signal_all(machine.processes(), signal.SIGSTOP)
-        signal_all(machine.processes(), signal.SIGSTOP)  # children born while the first was sent
+        signal_all(members, signal.SIGSTOP)
+        signal_all(machine.processes() - members, signal.SIGSTOP)  # born in between
         self._set(machine, frozen=True)
         return at
 
     def thaw(self, node: str) -> Instant:
         """Let a frozen node go on as if no time had passed for it."""
         machine = self._machine(node)
+        members = machine.processes()
         at = Instant.now()
-        signal_all(machine.processes(), signal.SIGCONT)
+        signal_all(members, signal.SIGCONT)
         self._set(machine, frozen=False)
         return at
 
@@ -89,8 +91,8 @@ class Faults:
             raise FaultNotPossibleError(f"node {node!r} is on")
         at = Instant.now()
         machine.boot_id = new_boot_id()
-        if self._networks is not None and machine.link_up:
-            self._networks.restore(machine.index)
+        if self._networks is not None:
+            self._networks.rebuild(machine.index, link_up=machine.link_up)
         self._set(machine, powered=True, frozen=False)
         self._kubelets[node].start()
         return at

@@ -82,6 +82,15 @@ class NodeNetworks:
         """Bring the node's link up again."""
         _ip("link", "set", self._link(index), "up")
 
+    def rebuild(self, index: int, *, link_up: bool) -> None:
+        """Make the node's network anew, as a boot does: no socket of before is left in it."""
+        _ip("link", "del", self._link(index))
+        _ip("netns", "del", self._namespace(index))
+        _ip("netns", "add", self._namespace(index))
+        self._build_node(index)
+        if not link_up:
+            self.cut(index)
+
     def cut_bus(self, index: int) -> None:
         """Lose everything between the node and the bus, silently; the node reaches the others.
 

@@ -21,7 +21,7 @@ def members_of(leaders: Iterable[int], netns: str | None = None) -> set[int]:
     leading = set(leaders)
     inode = _inode(Path(netns)) if netns else None
     found = {pid for pid in psutil.pids() if _session(pid) in leading or _lives_in(pid, inode)}
-    for leader in leading:
+    for leader in leading if inode is None else ():
         with suppress(psutil.Error):
             found |= {child.pid for child in psutil.Process(leader).children(recursive=True)}
     return {pid for pid in found - {os.getpid()} if not _is_zombie(pid)}

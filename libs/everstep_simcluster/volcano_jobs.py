@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 
+from everstep_simcluster.api_errors import ApiError
 from everstep_simcluster.clock import timestamp
 from everstep_simcluster.event_recorder import record_event
 from everstep_simcluster.metadata import DeleteOptions
@@ -149,7 +150,13 @@ class JobController:
                 self._kill(pod)
         for name, (task, index) in wanted.items():
             if self._objects.find(PODS, Ref(namespace, name)) is None:
-                self._objects.create(PODS, namespace, pod_for(job, task, index))
+                self._make(job, pod_for(job, task, index))
+
+    def _make(self, job: Object, pod: Object) -> None:
+        try:
+            self._objects.create(PODS, job["metadata"]["namespace"], pod)
+        except ApiError as error:  # without the webhook a template may be no pod at all
+            record_event(self._objects, job, "FailedCreate", str(error), kind="Warning")
 
     def _enter(self, job: Object, phase: str, pods: Counter[str]) -> Object:
         """Write the status that goes with ``phase`` and these pods."""

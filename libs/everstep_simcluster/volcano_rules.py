@@ -140,7 +140,7 @@ def pod_name(job: str, task: str, index: int) -> str:
 def pod_for(job: Object, task: Object, index: int) -> Object:
     """The pod that the controller makes for one index of a task."""
     metadata, status = job["metadata"], job.get("status") or {}
-    template, group = task["template"], pod_group_name(job)
+    template, group = task.get("template") or {}, pod_group_name(job)
     marks = {
         "volcano.sh/job-name": metadata["name"],
         "volcano.sh/job-namespace": metadata["namespace"],
@@ -163,7 +163,7 @@ def pod_for(job: Object, task: Object, index: int) -> Object:
             "annotations": annotations,
             "ownerReferences": [owner_reference(job)],
         },
-        "spec": {"schedulerName": "volcano", **template["spec"]},
+        "spec": {"schedulerName": "volcano", **(template.get("spec") or {})},
     }
 
 

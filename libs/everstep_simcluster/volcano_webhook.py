@@ -28,6 +28,8 @@ def admit_job(body: Object, store: Store) -> Object:
         ApiError: 400 without a reason, as the webhook's refusals are.
     """
     given = body.get("spec") or {}
+    if not given.get("tasks"):
+        raise _denied("No task specified in job spec")
     tasks = [_complete_task(index, task) for index, task in enumerate(given.get("tasks") or ())]
     spec = {
         "maxRetry": DEFAULT_MAX_RETRY,
@@ -62,6 +64,8 @@ def _complete_task(index: int, task: Object) -> Object:
     completed = {"name": f"default{index}", "maxRetry": DEFAULT_MAX_RETRY, "replicas": 1, **task}
     completed.setdefault("minAvailable", completed["replicas"])
     template = {"metadata": {}, **(completed.get("template") or {})}
+    if not (template.get("spec") or {}).get("containers"):
+        raise _denied(f"spec.task[{index}].template.spec.containers: Required value")
     return {**completed, "template": template}
 
 

@@ -55,8 +55,9 @@ class Watch:
         self._wake = asyncio.Event()
         self._ended = False
         self._stop_listening = store.listen(self._hear)
+        self._deaf = self._revision > store.revision
         self.blackholed = False
-        """While set, changes are swallowed: the connection stays open and says nothing."""
+        """Once set, nothing more is said, not even the end: only the client's patience helps."""
 
     def end(self) -> None:
         """Let the stream end cleanly, as at its timeout."""
@@ -79,16 +80,24 @@ class Watch:
                 event = self._line_for(self._pending.popleft())
                 if event is not None:
                     yield event
-            remaining = min(deadline, bookmark_at) - loop.time()
-            if remaining > 0:
-                await self._wait(remaining)
-            elif loop.time() >= deadline:
+            now = loop.time()
+            if self.blackholed:
+                await self._wait(None)
+            elif now >= deadline:
                 return
-            else:
+            elif now >= bookmark_at:
                 yield self._bookmark()
-                bookmark_at = self._next_bookmark(loop.time(), deadline)
+                bookmark_at = self._next_bookmark(now, deadline)
+            else:
+                await self._wait(min(deadline, bookmark_at) - now)
 
-    async def _wait(self, seconds: float) -> None:
+    def blackhole(self) -> None:
+        """Say nothing from now on, as when packets are lost: see ``blackholed``."""
+        self.blackholed = True
+        self._pending.clear()
+        self._wake.set()
+
+    async def _wait(self, seconds: float | None) -> None:
         self._wake.clear()
         if self._pending or self._ended:
             return
@@ -98,7 +107,7 @@ class Watch:
             return
 
     def _hear(self, change: Change) -> None:
-        if change.resource is not self.resource or self.blackholed:
+        if change.resource is not self.resource or self.blackholed or self._deaf:
             return
         if self._request.namespace in ("", change.ref.namespace):
             self._pending.append(change)
@@ -108,10 +117,8 @@ class Watch:
         """What comes before live changes: old changes, everything there is, or an error."""
         revision = self._revision
         from_scratch = revision == 0 or self._request.initial_events
-        if not from_scratch and revision > self._store.revision:
-            # a store restored from a backup: silent until the timeout, whatever happens
-            self.blackholed = True
-            return
+        if self._deaf:
+            return  # from the future, as after a restored backup: silent until the timeout
         if not from_scratch:
             try:
                 changes = list(self._store.changes_since(revision))
@@ -161,7 +168,7 @@ class Watch:
 
     def _next_bookmark(self, now: float, deadline: float) -> float:
         last = deadline - LAST_BOOKMARK_SECONDS
-        if not self._request.bookmarks or now >= last:
+        if not self._request.bookmarks or self._deaf or now >= last:
             return float("inf")
         return min(now + self._bookmark_interval_seconds, last)
 

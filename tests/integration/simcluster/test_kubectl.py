@@ -8,10 +8,11 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 from everstep_simcluster.cluster import Cluster
-from support.simcluster import NAMESPACE, job_manifest, phases, running
+from support.simcluster import FOREVER, NAMESPACE, job_manifest, phases, pod_manifest, running
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
+KUBECTL_SECONDS = 30
 Kubectl = Callable[..., Coroutine[None, None, str]]
 
 
@@ -30,7 +31,12 @@ def kubectl(cluster: Cluster) -> Kubectl:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
-        printed, _ = await process.communicate(text.encode())
+        try:
+            async with asyncio.timeout(KUBECTL_SECONDS):
+                printed, _ = await process.communicate(text.encode())
+        finally:
+            if process.returncode is None:
+                process.kill()
         assert process.returncode == 0, printed.decode()
         return printed.decode()
 
@@ -71,12 +77,10 @@ async def test_a_node_is_cordoned_tainted_described_and_drained(
 
 
 async def test_a_pod_is_deleted_and_waited_for(cluster: Cluster, kubectl: Kubectl) -> None:
-    cluster.create_job(job_manifest(replicas=2, min_available=1))
-    await cluster.wait_for(running(cluster, 2))
-    before = {pod["metadata"]["uid"] for pod in cluster.pods(NAMESPACE)}
-    await kubectl("delete", "pod", "train-worker-0", "--wait")
-    await cluster.wait_for(running(cluster, 2))
-    assert len(before & {pod["metadata"]["uid"] for pod in cluster.pods(NAMESPACE)}) == 1
+    await kubectl("apply", "-f", "-", text=json.dumps(pod_manifest("one", FOREVER)))
+    await cluster.wait_for(running(cluster, 1))
+    await kubectl("delete", "pod", "one", "--wait")
+    assert not phases(cluster)
 
 
 async def test_objects_are_explained_by_the_server_it_says_it_is(kubectl: Kubectl) -> None:

@@ -124,6 +124,10 @@ async def test_a_node_whose_power_goes_says_no_goodbye(
     await eventually(lambda: not cluster.faults.descendants("node-0"))
     await falls_silent(listener)
     assert not listener.ended
+    cluster.faults.power_on("node-0")
+    run(cluster, "late", "node-0", sys.executable, "-c", TALKER, cluster.bus_address, str(bus[1]))
+    await talks(listener)
+    assert not listener.ended  # the sockets of before the boot are gone, not merely late
 
 
 @needs_networks

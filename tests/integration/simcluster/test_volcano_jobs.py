@@ -1,6 +1,7 @@
 """Jobs do what Volcano's own controllers and scheduler were recorded doing."""
 
 import pytest
+from everstep_simcluster.api_errors import ApiError
 from everstep_simcluster.cluster import Cluster
 from everstep_simcluster.metadata import DeleteOptions
 from everstep_simcluster.patch import JSON_PATCH, MERGE_PATCH, Patch
@@ -14,6 +15,7 @@ from everstep_simcluster.resources import (
     QUEUES,
     Object,
 )
+from everstep_simcluster.settings import ClusterSettings
 from everstep_simcluster.store import Ref
 from support.simcluster import (
     NAMESPACE,
@@ -249,3 +251,22 @@ async def test_a_pod_on_a_dead_node_waits_to_be_forced(cluster: Cluster) -> None
 
 async def test_the_default_queue_is_there(cluster: Cluster) -> None:
     assert cluster.objects.find(QUEUES, Ref("", "default")) is not None
+
+
+@pytest.mark.parametrize("spec", [{}, {"tasks": []}, {"tasks": [{"replicas": 1}]}])
+async def test_a_job_that_can_have_no_pods_is_denied(spec: Object, cluster: Cluster) -> None:
+    with pytest.raises(ApiError) as denied:
+        cluster.create_job({"metadata": {"name": "train", "namespace": NAMESPACE}, "spec": spec})
+    assert denied.value.code == 400
+
+
+async def test_a_template_that_is_no_pod_is_complained_about_where_no_webhook_is() -> None:
+    settings = ClusterSettings(
+        nodes=0, networks="none", namespaces=(NAMESPACE,), volcano_webhook=False
+    )
+    spec = {"minAvailable": 1, "tasks": [{"name": "worker", "replicas": 1}]}
+    async with Cluster(settings) as cluster:
+        cluster.create_job({"metadata": {"name": "train", "namespace": NAMESPACE}, "spec": spec})
+        await cluster.wait_for(
+            lambda: "FailedCreate" in {e["reason"] for e in cluster.objects.every(EVENTS)}
+        )
