@@ -70,7 +70,11 @@ class Session:
                         yield
                     finally:
                         self._calls.discard(bound)
-        except (nats.js.errors.NoStreamResponseError, nats.js.errors.ServiceUnavailableError):
+        except (
+            nats.js.errors.NoStreamResponseError,
+            nats.js.errors.ServiceUnavailableError,
+            nats.errors.NoRespondersError,  # what a direct read of a missing stream meets
+        ):
             raise MissingStreamError(f"no stream answers: {what}") from None
         except nats.js.errors.APIError as error:
             if error.err_code == STREAM_NOT_FOUND:
