@@ -1,9 +1,14 @@
 """Metrics with labels from closed sets, every label value initialised to zero."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Final, Literal
 
-from prometheus_client import Counter, Gauge, Histogram
+from everstep_bus.counts import BusCounts
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 Stage = Literal[
     "noticed", "confirmed", "decided", "ordered", "left_old_group", "agreed", "first_new_step"
@@ -48,3 +53,24 @@ def stage_seconds(service: str, stages: Sequence[Stage]) -> Histogram:
 def latency_seconds(name: str, documentation: str) -> Histogram:
     """A histogram of durations in seconds, without labels."""
     return Histogram(name, documentation, buckets=LATENCY_BUCKETS_SECONDS)
+
+
+@contextmanager
+def exported(counts: BusCounts) -> Iterator[None]:
+    """Export a connection's counts as ``everstep_bus_<what>_total`` while the context is open."""
+    collector = _BusCollector(counts)
+    REGISTRY.register(collector)
+    try:
+        yield
+    finally:
+        REGISTRY.unregister(collector)
+
+
+class _BusCollector(Collector):
+    def __init__(self, counts: BusCounts) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        for what, count in asdict(self._counts).items():
+            documentation = f"The bus connection's {what.replace('_', ' ')}."
+            yield CounterMetricFamily(f"everstep_bus_{what}", documentation, value=count)

@@ -3,23 +3,29 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
 import structlog
+from everstep_bus.errors import AccessDeniedError
 from everstep_bus.interface import Bus
+from everstep_bus.nats import connect
+from everstep_contract.clients import Role, service_client_name
+from everstep_contract.errors import EverstepError
 
 from everstep_runtime.clock import SystemClock
 from everstep_runtime.errors import BusClosedError, PortUnavailableError
 from everstep_runtime.health import Readiness, serve_health
 from everstep_runtime.logs import configure_logs
+from everstep_runtime.metrics import exported
 from everstep_runtime.settings import ServiceSettings
 
 EXIT_FAILED: Final = 1
 EXIT_PORT_UNAVAILABLE: Final = 3
 EXIT_BUS_CLOSED: Final = 4
 EXIT_STUCK: Final = 5
+EXIT_ACCESS_DENIED: Final = 6
 SHUTDOWN_SECONDS: Final = 5.0
 """How long a service may take to stop; well under a pod's grace of 30 s."""
 
@@ -35,28 +41,57 @@ class _StopRequestedError(Exception):
     """A signal asked the process to end."""
 
 
-def run_connected(name: str, start: Start, settings: ServiceSettings, connect: Connect) -> int:
-    """Run ``start`` until it returns, a signal comes, or the connection closes for good.
+def run_service(role: Role, start: Start, settings: ServiceSettings) -> int:
+    """Connect under ``role`` and do ``start`` until told to stop; the process's exit status.
 
-    Serves metrics and health meanwhile. Returns the exit status: 0 when it was asked to stop or
-    had finished, else an ``EXIT_*`` that says why, after one line in the log.
+    Metrics and health are served meanwhile, also while the bus cannot be reached yet. The status
+    is 0 when it was asked to stop or had finished, else an ``EXIT_*`` that says why, after one
+    line in the log.
     """
-    configure_logs(name, instance=settings.instance, level=settings.log_level)
-    status = 0
+
+    @asynccontextmanager
+    async def connected(on_closed: Callable[[], None]) -> AsyncIterator[Bus]:
+        name = service_client_name(role, settings.instance)
+        seed = settings.nats_seed_path
+        opened = connect(settings.nats_urls, name, seed_path=seed, on_closed=on_closed)
+        async with opened as bus:
+            with exported(bus.counts):
+                yield bus
+
+    return run_connected(role, start, settings, connected)
+
+
+def run_connected(role: Role, start: Start, settings: ServiceSettings, connect: Connect) -> int:
+    """As `run_service`, on a bus of the caller's choice."""
+    configure_logs(role, instance=settings.instance, level=settings.log_level)
     try:
         asyncio.run(_live(start, settings, connect))
-    except* _StopRequestedError as stop:
-        log.info("stopped", why=str(stop.exceptions[0]))
-    except* PortUnavailableError as taken:
-        log.error("not started", why=str(taken.exceptions[0]))
-        status = EXIT_PORT_UNAVAILABLE
-    except* BusClosedError as closed:
-        log.error("ended", why=str(closed.exceptions[0]))
-        status = EXIT_BUS_CLOSED
-    except* Exception as failure:  # the process's last word, then it ends
-        log.error("failed", why=str(failure.exceptions[0]), exc_info=failure)
-        status = EXIT_FAILED
-    return status
+    except ExceptionGroup as ended:
+        return _last_words(ended)
+    return 0
+
+
+def _last_words(ended: ExceptionGroup) -> int:
+    """Log why the process ends; which of several reasons comes first decides its status."""
+    reasons: tuple[tuple[type[Exception], int], ...] = (
+        (PortUnavailableError, EXIT_PORT_UNAVAILABLE),
+        (AccessDeniedError, EXIT_ACCESS_DENIED),
+        (_StopRequestedError, 0),
+        (BusClosedError, EXIT_BUS_CLOSED),
+        (EverstepError, EXIT_FAILED),
+    )
+    for kind, status in reasons:
+        if found := ended.subgroup(kind):
+            tell = log.error if status else log.info
+            tell("ended", why=str(_first(found)), status=status)
+            return status
+    log.error("failed", why=str(_first(ended)), exc_info=ended)
+    return EXIT_FAILED
+
+
+def _first(group: BaseExceptionGroup) -> BaseException:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
 
 async def _live(start: Start, settings: ServiceSettings, connect: Connect) -> None:

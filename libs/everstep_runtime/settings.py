@@ -42,6 +42,11 @@ class ProcessSettings(BaseModel):
     nats_seed_path: Path | None = Field(default=None, description="The role's nkey seed.")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
+    @property
+    def nats_urls(self) -> tuple[str, ...]:
+        """The servers of ``nats_url``, which may list several, separated by commas."""
+        return tuple(self.nats_url.split(","))
+
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
         """Settings from ``environ``; a wrong one ends the process with one line on stderr."""

@@ -46,7 +46,7 @@ class Policy:
     canaries: frozenset[ServiceClient] = frozenset()
     inventory_seconds: float = 2.0
     reassert_seconds: float = 3.0
-    reconnect_grace_seconds: float = 3.0
+    reconnect_grace_seconds: float = 4.0
     blind_members: int = 2
     blind_window_seconds: float = 2.0
     blind_seconds: float = 30.0

@@ -1,9 +1,9 @@
 """The node watcher on a bus: who is told of as suspected, when connections come and go."""
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from everstep_bus.background import background
 from everstep_bus.interface import Bus
@@ -40,18 +40,15 @@ class Scene:
 
     def __init__(self, world: BusWorld) -> None:
         self.world = world
-        self.agents: dict[str, Any] = {}
+        self.agents: dict[str, Bus] = {}
 
     async def connect(self, of: Member) -> Bus:
-        bus: Any = await self.world.agent(JOB, of.incarnation)
-        self.agents[of.incarnation] = bus
-        return bus  # type: ignore[no-any-return]  # worlds differ in how connections close
+        self.agents[of.incarnation] = await self.world.agent(JOB, of.incarnation)
+        return self.agents[of.incarnation]
 
     async def lose(self, of: Member) -> None:
         """The agent's process is gone."""
-        closing = self.agents.pop(of.incarnation).close()
-        if isinstance(closing, Awaitable):
-            await closing
+        await self.world.disconnect(self.agents.pop(of.incarnation))
 
     async def told(self, kind: type[E]) -> list[E]:
         """The facts of one kind that were published so far."""
@@ -74,8 +71,8 @@ async def watching(world: BusWorld, *absent: Member) -> AsyncIterator[Scene]:
     await world.service(CANARY.role, CANARY.instance)
     for each in (ONE, TWO):
         await scene.connect(each)
-    bus = await world.service("node_watcher")
-    await bus.kv(JOBS).put(JOB.token, record(1, (ONE, TWO, *absent)), expected=0)
+    bus, adjudicator = await world.service("node_watcher"), await world.service("adjudicator")
+    await adjudicator.kv(JOBS).put(JOB.token, record(1, (ONE, TWO, *absent)), expected=0)
     readiness = Readiness(clock)
     events = await world.server_events()
     async with background(serve(bus, events, POLICY, clock, readiness)):

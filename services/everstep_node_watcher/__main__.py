@@ -1,0 +1,59 @@
+"""Reads the settings, connects to what is watched, and hands over to the runtime."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from everstep_bus.interface import Bus
+from everstep_bus.nats import connect, connect_server_events
+from everstep_contract.clients import ServiceClient, service_client_name
+from everstep_runtime.clock import SystemClock
+from everstep_runtime.health import Readiness
+from everstep_runtime.service import run_service
+
+from everstep_node_watcher.config import Settings
+from everstep_node_watcher.service import serve
+
+
+def main() -> int:
+    """Run the node watcher; the process's exit status."""
+    settings = Settings.from_env(os.environ)
+
+    async def start(bus: Bus, readiness: Readiness) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_watch_connections(bus, settings, readiness))
+            for canary, url in zip(settings.canaries, settings.nats_urls, strict=True):
+                group.create_task(_sing(canary, url, settings.nats_canary_seed_path))
+            if settings.cluster == "kubernetes":
+                group.create_task(_watch_cluster(bus, settings, readiness))
+
+    return run_service("node_watcher", start, settings)
+
+
+async def _watch_connections(bus: Bus, settings: Settings, readiness: Readiness) -> None:
+    name = service_client_name("node_watcher", f"{settings.instance}-system")
+    seed_path = settings.nats_system_seed_path
+    async with connect_server_events(settings.nats_urls, name, seed_path=seed_path) as events:
+        await serve(bus, events, settings.policy(), SystemClock(), readiness)
+
+
+async def _sing(canary: ServiceClient, url: str, seed_path: Path | None) -> None:
+    """Be a client of one server and do nothing, until cancelled."""
+    name = service_client_name(canary.role, canary.instance)
+    async with connect((url,), name, seed_path=seed_path):
+        await asyncio.get_running_loop().create_future()
+
+
+async def _watch_cluster(bus: Bus, settings: Settings, readiness: Readiness) -> None:
+    from everstep_kube.client import connect as connect_cluster  # only where there is a cluster
+
+    from everstep_node_watcher.cluster_service import serve_cluster
+
+    opened = connect_cluster(settings.kubeconfig_path, user_agent="everstep-node-watcher/1")
+    async with opened as client:
+        await serve_cluster(bus, client, settings.policy(), SystemClock(), readiness)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
