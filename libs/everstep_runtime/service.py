@@ -64,11 +64,12 @@ def run_service(role: Role, start: Start, settings: ServiceSettings) -> int:
 def run_connected(role: Role, start: Start, settings: ServiceSettings, connect: Connect) -> int:
     """As `run_service`, on a bus of the caller's choice."""
     configure_logs(role, instance=settings.instance, level=settings.log_level)
+    status = 0
     try:
         asyncio.run(_live(start, settings, connect))
-    except ExceptionGroup as ended:
-        return _last_words(ended)
-    return 0
+    except* Exception as ended:  # noqa: BLE001  # the process's last words
+        status = _last_words(ended)
+    return status
 
 
 def _last_words(ended: ExceptionGroup) -> int:

@@ -7,9 +7,7 @@ from everstep_contract.identity import Endpoint, GangSpec, Member, Seat
 from everstep_contract.record import Durations, JobRecord
 from everstep_contract.telemetry import MemberReport, WorkerReport
 from everstep_contract.verdicts import Form
-from support.messages import JOB
-
-__all__ = ["JOB"]
+from support.messages import JOB as JOB
 
 JOB_UID = "5f1c2d9a-7a64-4c1e-9a53-0e7b0a5a3f10"
 GANG = GangSpec(min_member=6, max_member=8, nproc_per_node=1)
