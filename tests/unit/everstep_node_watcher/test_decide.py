@@ -156,7 +156,7 @@ def test_r14_with_the_canary_back_for_the_grace_the_still_silent_are_suspected()
     dark = Disconnected(canary_link(4), "Server Shutdown")
     watcher.hear(dark, *(lost(each, i + 1, "Server Shutdown") for i, each in enumerate((ONE, TWO))))
     watcher.hear(Connected(canary_link(8)), Connected(link(TWO, 9)), at=1.0)
-    assert watcher.tick(1.0 + GRACE / 2) == ()
+    assert watcher.tick(1.0 + GRACE / 4) == ()
     facts = watcher.tick(1.0 + GRACE)
     assert kinds(facts) == [WatcherSighted, MemberSuspected]
     assert facts[1].entity_id == ONE.incarnation
