@@ -1,6 +1,10 @@
 """Options of the test suite."""
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("everstep", deadline=None)  # never on absolute time
+hypothesis.settings.load_profile("everstep")
 
 SHORT_SIMULATION_SEEDS = 30
 """Histories of a run before a commit; `make sim SEEDS=n` asks for more."""
