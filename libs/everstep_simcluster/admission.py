@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from everstep_simcluster.api_errors import bad_request, invalid
+from everstep_simcluster.pod_checks import check_pod
 from everstep_simcluster.pod_defaults import complete_pod, with_text_quantities
 from everstep_simcluster.resources import (
     BUDGETS,
@@ -36,6 +37,7 @@ _POD_ADVICE = (
     "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set "
     "to 1 if it was previously negative)"
 )
+_TAINT_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
 _NODE_INFO = (
     "machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion",
     "kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture",
@@ -52,13 +54,13 @@ def admit(resource: Resource, body: Object) -> Object:
     if resource is NAMESPACES:
         return _complete_namespace(body)
     if resource is NODES:
+        _check_taints(body)
         return _complete_node(body)
     if resource is PODS:
-        if not (body.get("spec") or {}).get("containers"):
-            causes = [("FieldValueRequired", "spec.containers", "Required value")]
-            raise invalid(PODS, body["metadata"]["name"], causes)
+        check_pod(body)
         return complete_pod(body)
     if resource is BUDGETS:
+        _check_budget(body)
         return {**body, "status": {"disruptionsAllowed": 0, "currentHealthy": 0,
                                    "desiredHealthy": 0, "expectedPods": 0}}  # fmt: skip
     if resource is QUEUES:
@@ -85,6 +87,10 @@ def admit_update(resource: Resource, old: Object, new: Object) -> None:
 def _check_kind(resource: Resource, body: Object) -> None:
     if resource is LEASES:
         _check_lease_times(body)
+    elif resource is NODES:
+        _check_taints(body)
+    elif resource is BUDGETS:
+        _check_budget(body)
     elif resource is EVENTS:
         _check_event_namespace(body)
     elif resource is COMMANDS:
@@ -153,6 +159,28 @@ def _check_lease_times(body: Object) -> None:
                 f'Lease in version "v1" cannot be handled as a Lease: parsing time "{value}" as '
                 f'"{layout}": cannot parse "{value}" as "{layout}"'
             )
+
+
+def _check_taints(body: Object) -> None:
+    for index, taint in enumerate((body.get("spec") or {}).get("taints") or ()):
+        where = f"spec.taints[{index}]"
+        if not taint.get("key"):
+            causes = [("FieldValueRequired", f"{where}.key", "Required value")]
+            raise invalid(NODES, body["metadata"]["name"], causes)
+        if taint.get("effect") not in _TAINT_EFFECTS:
+            known = ", ".join(f'"{effect}"' for effect in _TAINT_EFFECTS)
+            message = f'Unsupported value: "{taint.get("effect", "")}": supported values: {known}'
+            causes = [("FieldValueNotSupported", f"{where}.effect", message)]
+            raise invalid(NODES, body["metadata"]["name"], causes)
+
+
+def _check_budget(body: Object) -> None:
+    spec = body.get("spec") or {}
+    for field in ("minAvailable", "maxUnavailable"):
+        if not re.fullmatch(r"\d+%?", str(spec.get(field, 0))):
+            message = f'Invalid value: "{spec[field]}": must be an integer or percentage'
+            causes = [("FieldValueInvalid", f"spec.{field}", message)]
+            raise invalid(BUDGETS, body["metadata"]["name"], causes)
 
 
 def _check_event_namespace(body: Object) -> None:

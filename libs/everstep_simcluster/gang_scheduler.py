@@ -169,7 +169,7 @@ def _made(group: Object) -> tuple[str, str]:
 
 def _place_in_gang(pod: Object) -> tuple[int, str]:
     index = (pod["metadata"].get("annotations") or {}).get("volcano.sh/task-index", "0")
-    return int(index), pod["metadata"]["name"]
+    return int(index) if index.isdecimal() else 0, pod["metadata"]["name"]
 
 
 def _group_phase(gang: _Gang, before: str, running: int) -> str:

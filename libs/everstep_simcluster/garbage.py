@@ -49,4 +49,4 @@ class GarbageCollector:
 
 
 def _belongs_to(body: Object, uid: str) -> bool:
-    return any(owner["uid"] == uid for owner in body["metadata"].get("ownerReferences") or ())
+    return any(owner.get("uid") == uid for owner in body["metadata"].get("ownerReferences") or ())

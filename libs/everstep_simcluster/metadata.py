@@ -92,6 +92,8 @@ def settled(resource: Resource, old: Object, new: Object, subresource: str) -> O
         "apiVersion": resource.api_version,
         "metadata": metadata,
     }
+    if "spec" in old:
+        allowed["spec"] = allowed.get("spec") or {}
     if resource.has_status:
         allowed.pop("status", None)
         if "status" in old:

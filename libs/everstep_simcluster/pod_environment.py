@@ -57,7 +57,7 @@ def _environment(pod: Object, container: Object) -> dict[str, str]:
         if source is None:
             env[entry["name"]] = _expanded(entry.get("value") or "", env)
         elif "fieldRef" in source:
-            env[entry["name"]] = _field(pod, source["fieldRef"]["fieldPath"])
+            env[entry["name"]] = _field(pod, source["fieldRef"].get("fieldPath", ""))
         else:
             kinds = ", ".join(source)
             raise UnsupportedPodError(f"variable {entry['name']} comes from {kinds}")

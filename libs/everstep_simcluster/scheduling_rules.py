@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from everstep_simcluster.objects import condition_of
 from everstep_simcluster.resources import Object
 
-_UNCOUNTED = frozenset({"cpu", "memory", "ephemeral-storage"})  # of these a node here has plenty
 _HINDERING = ("NoSchedule", "NoExecute")
 
 
@@ -15,7 +14,7 @@ def needs_of(pod: Object) -> Counter[str]:
     needs: Counter[str] = Counter()
     for container in pod["spec"]["containers"]:
         requests = (container.get("resources") or {}).get("requests") or {}
-        needs.update({n: int(v) for n, v in requests.items() if n not in _UNCOUNTED})
+        needs.update(_countable(requests))
     return needs
 
 
@@ -25,7 +24,7 @@ def free_devices(node: Object, pods: Iterable[Object]) -> Counter[str]:
     A pod that is being deleted still holds its devices, as it does on a dead node.
     """
     allocatable = (node.get("status") or {}).get("allocatable") or {}
-    free = Counter({n: int(v) for n, v in allocatable.items() if n not in _UNCOUNTED})
+    free = Counter(_countable(allocatable))
     for pod in pods:
         if pod["spec"].get("nodeName") != node["metadata"]["name"]:
             continue
@@ -33,6 +32,15 @@ def free_devices(node: Object, pods: Iterable[Object]) -> Counter[str]:
             free.subtract(needs_of(pod))
             free["pods"] -= 1
     return free
+
+
+def _countable(amounts: Object) -> dict[str, int]:
+    """Devices and pods; of processors and memory every node here has plenty."""
+    return {
+        name: int(amount)
+        for name, amount in amounts.items()
+        if ("/" in name or name == "pods") and str(amount).isdecimal()
+    }
 
 
 def hindrance(node: Object, pod: Object, free: Counter[str]) -> str | None:

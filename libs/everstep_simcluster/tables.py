@@ -108,7 +108,7 @@ def _pod_state(pod: Object, statuses: list[Object]) -> str:
     for status in statuses:
         ended = (status.get("state") or {}).get("terminated")
         if ended:
-            return str(ended.get("reason") or f"ExitCode:{ended['exitCode']}")
+            return str(ended.get("reason") or f"ExitCode:{ended.get('exitCode')}")
     return str(pod["status"].get("phase", "Unknown"))
 
 

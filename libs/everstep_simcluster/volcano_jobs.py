@@ -18,12 +18,14 @@ from everstep_simcluster.volcano_rules import (
     PodEvent,
     action_for,
     count_pods,
+    min_available,
     next_phase,
     owner_reference,
     pod_counts,
     pod_for,
     pod_group_name,
     pod_name,
+    tasks_of,
     transition_for,
 )
 from everstep_simcluster.work_queue import WorkQueue
@@ -63,7 +65,7 @@ class JobController:
         for event in self._events.pop(ref, ()):
             job = self._execute(job, action_for(job, event), event)
         for command in commands:
-            action = command["action"]
+            action = command.get("action", "")
             record_event(
                 self._objects, job, "CommandIssued",
                 f"Start to execute command {action}, and clean it up to make sure executed not "
@@ -121,7 +123,7 @@ class JobController:
         """Make or correct the PodGroup; whether the scheduler lets the job have pods."""
         ref = Ref(job["metadata"]["namespace"], pod_group_name(job))
         group = self._objects.find(POD_GROUPS, ref)
-        wanted = job["spec"]["minAvailable"]
+        wanted = min_available(job)
         if group is None:
             spec = {"minMember": wanted, "queue": job["spec"].get("queue", "default")}
             if "priorityClassName" in job["spec"]:
@@ -141,9 +143,9 @@ class JobController:
         """
         namespace = job["metadata"]["namespace"]
         wanted = {
-            pod_name(job["metadata"]["name"], task["name"], index): (task, index)
-            for task in job["spec"]["tasks"]
-            for index in range(task["replicas"])
+            pod_name(job["metadata"]["name"], task.get("name", ""), index): (task, index)
+            for task in tasks_of(job)
+            for index in range(task.get("replicas", 0))
         }
         for pod in self._pods(job):
             if pod["metadata"]["name"] not in wanted:
@@ -164,7 +166,7 @@ class JobController:
         status = {
             "state": before.get("state", {}),
             "conditions": before.get("conditions", []),
-            "minAvailable": job["spec"]["minAvailable"],
+            "minAvailable": min_available(job),
             **{key: before[key] for key in ("version", "retryCount") if key in before},
             **pod_counts(pods),
         }
@@ -181,7 +183,7 @@ class JobController:
         return [
             pod
             for pod in self._objects.every(PODS, job["metadata"]["namespace"])
-            if any(o["uid"] == uid for o in pod["metadata"].get("ownerReferences") or ())
+            if any(o.get("uid") == uid for o in pod["metadata"].get("ownerReferences") or ())
         ]
 
     def _kill(self, pod: Object) -> None:
@@ -200,7 +202,7 @@ class JobController:
 def _owner(body: Object) -> str | None:
     """The name of the Volcano Job that made ``body``, if one did."""
     for owner in body["metadata"].get("ownerReferences") or ():
-        if owner["kind"] == JOBS.kind and owner["apiVersion"] == JOBS.api_version:
+        if (owner.get("apiVersion"), owner.get("kind")) == (JOBS.api_version, JOBS.kind):
             return str(owner["name"])
     return None
 
@@ -228,7 +230,7 @@ def _pod_event(change: Change) -> PodEvent | None:
         pod=change.ref.name,
         task=annotations.get("volcano.sh/task-spec", ""),
         exit_code=_exit_code(change.object),
-        job_version=int(annotations.get(JOB_VERSION, "0")),
+        job_version=int(annotations.get(JOB_VERSION) or 0),
     )
 
 
@@ -236,7 +238,7 @@ def _exit_code(pod: Object) -> int | None:
     for status in pod["status"].get("containerStatuses") or ():
         ended = (status.get("state") or {}).get("terminated")
         if ended:
-            return int(ended["exitCode"])
+            return int(ended.get("exitCode", 0))
     return None
 
 

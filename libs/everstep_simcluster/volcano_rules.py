@@ -58,11 +58,11 @@ def action_for(job: Object, event: PodEvent) -> str:
     """
     if event.job_version < (job.get("status") or {}).get("version", 0):
         return ""
-    tasks = [task for task in job["spec"]["tasks"] if task["name"] == event.task]
+    tasks = [task for task in tasks_of(job) if task.get("name", "") == event.task]
     for owner in (*tasks, job["spec"]):
         for policy in owner.get("policies") or ():
             if _policy_fits(policy, event):
-                return str(policy["action"])
+                return str(policy.get("action", ""))
     return ""
 
 
@@ -93,6 +93,16 @@ def transition_for(phase: str, action: str) -> Transition | None:
     return None
 
 
+def tasks_of(job: Object) -> list[Object]:
+    """The tasks of a job."""
+    return job["spec"].get("tasks") or []
+
+
+def min_available(job: Object) -> int:
+    """How many members the gang needs; none where nobody said."""
+    return int(job["spec"].get("minAvailable", 0))
+
+
 def count_pods(pods: Iterable[Object]) -> Counter[str]:
     """Pods by what Volcano counts them as; one that is being deleted is only ``Terminating``."""
     counted: Counter[str] = Counter()
@@ -107,20 +117,21 @@ def next_phase(job: Object, pods: Counter[str]) -> str:
     """The phase that follows from the pods there are, where no action has a say."""
     status, spec = job["status"], job["spec"]
     phase: str = status["state"]["phase"]
-    total = sum(task["replicas"] for task in spec["tasks"])
+    total = sum(task.get("replicas", 0) for task in tasks_of(job))
+    needed = min_available(job)
     started = pods["Running"] + pods["Succeeded"] + pods["Failed"]
     if phase == "Restarting":
         if status.get("retryCount", 0) >= spec.get("maxRetry", 0):
             return "Failed"
-        enough = total - pods["Terminating"] >= spec["minAvailable"]
+        enough = total - pods["Terminating"] >= needed
         return "Pending" if enough else phase
     if phase == "Pending":
-        return "Running" if started >= spec["minAvailable"] else phase
+        return "Running" if started >= needed else phase
     if phase == "Running":
         ended = pods["Succeeded"] + pods["Failed"]
         if total and ended == total:
-            return "Completed" if pods["Succeeded"] >= spec["minAvailable"] else "Failed"
-        return phase if started >= spec["minAvailable"] else "Pending"
+            return "Completed" if pods["Succeeded"] >= needed else "Failed"
+        return phase if started >= needed else "Pending"
     if phase in KILLING:
         alive = pods["Pending"] + pods["Running"] + pods["Terminating"]
         return phase if alive else KILLING[phase]
@@ -145,7 +156,7 @@ def pod_for(job: Object, task: Object, index: int) -> Object:
         "volcano.sh/job-name": metadata["name"],
         "volcano.sh/job-namespace": metadata["namespace"],
         "volcano.sh/queue-name": job["spec"].get("queue", "default"),
-        "volcano.sh/task-spec": task["name"],
+        "volcano.sh/task-spec": task.get("name", ""),
         "volcano.sh/task-index": str(index),
     }
     given = template.get("metadata") or {}
@@ -158,7 +169,7 @@ def pod_for(job: Object, task: Object, index: int) -> Object:
     }
     return {
         "metadata": {
-            "name": pod_name(metadata["name"], task["name"], index),
+            "name": pod_name(metadata["name"], task.get("name", ""), index),
             "labels": {**(given.get("labels") or {}), **marks},
             "annotations": annotations,
             "ownerReferences": [owner_reference(job)],
