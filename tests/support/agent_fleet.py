@@ -82,14 +82,19 @@ class Fleet:
     async def start(
         self, behaviour: str = "steps", *, nproc: int = 1, **changes: str
     ) -> PodProcess:
-        """One more agent."""
+        """One more agent, with fake workers."""
+        home = str(self.folder / f"trainer-{len(self.agents)}")
+        program = (str(FAKE_WORKER), behaviour, home)
+        return await self.start_script("--nproc-per-node", str(nproc), *program, **changes)
+
+    async def start_script(self, *arguments: str, **changes: str) -> PodProcess:
+        """One more agent, with these arguments and changes of its environment."""
         name = f"trainer-{len(self.agents)}"
         home = self.folder / name
         home.mkdir()
-        argv = ("everstep", "run", "--nnodes", "1:8", "--nproc-per-node", str(nproc))
         process = await self.launcher.start(
             PodCommand(
-                argv=(*argv, str(FAKE_WORKER), behaviour, str(home)),
+                argv=("everstep", "run", "--nnodes", "1:8", *arguments),
                 env=self.environment(**{"EVERSTEP_POD_NAME": name, **changes}),
                 cwd=home,
                 netns=None,

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
+from everstep_trainer.agent.environment import STORE_PREFIX_VARIABLE
 from everstep_trainer.agent.process import die_with, flush_streams, name_process
 from everstep_trainer.agent.spawning import Program, StoreRequest, WorkerRequest, decode, encode
 from everstep_trainer.link import PAGE_FD_VARIABLE, SOCKET_FD_VARIABLE
@@ -67,6 +68,10 @@ def _prepare_worker(request: WorkerRequest, descriptors: tuple[int, ...]) -> Non
     for variable in request.unset:
         os.environ.pop(variable, None)
     os.environ.update(request.set)
+    if STORE_PREFIX_VARIABLE in request.set:
+        from everstep_trainer.agent.rendezvous import meet_on_the_generations_store  # has torch
+
+        meet_on_the_generations_store()
     os.environ[SOCKET_FD_VARIABLE] = str(descriptors[0])
     os.environ[PAGE_FD_VARIABLE] = str(descriptors[1])
     _redirect(request.log_dir)
