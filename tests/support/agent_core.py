@@ -205,15 +205,20 @@ class Core:
         return self.done(Report)[-1]
 
 
-def page(step: int, begun: int | None = None) -> PageView:
+def page(
+    step: int,
+    begun: int | None = None,
+    phase: str = "step",
+    step_seconds: tuple[float, ...] = (0.1, 0.2, 0.3),
+) -> PageView:
     return PageView(
         version=step,
         step=step,
         step_begun=step + 1 if begun is None else begun,
         generation=1,
-        phase="step",
+        phase=phase,
         phase_began_ns=0,
-        step_seconds=(0.1, 0.2, 0.3),
+        step_seconds=step_seconds,
     )
 
 

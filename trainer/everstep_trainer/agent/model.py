@@ -37,11 +37,13 @@ class Limits:
     """The agent's own patience, in seconds; an order's durations bind where they are shorter.
 
     leave_seconds: from an order until a worker must be out of its old group, else it is killed.
-    Leaving in the process takes 0.1 s measured, but user code between two collectives may be long.
+    Leaving in the process takes 0.1 s measured, where no long step comes before it.
+    phase_seconds: the same for a worker in a phase of the script's own, or in its first step.
     settle_seconds: how long a worker that cannot tell must live to count as formed.
     """
 
     leave_seconds: float = 5.0
+    phase_seconds: float = 600.0
     grace_seconds: float = 10.0
     settle_seconds: float = 1.0
     max_restarts: int = 3

@@ -1,6 +1,7 @@
 """Orders: which are obeyed, what follows at once, and what when a worker does not follow (R9)."""
 
 from dataclasses import replace
+from typing import Final
 
 from everstep_contract.facts.member import OrderRefused
 from everstep_contract.orders import Order
@@ -11,15 +12,22 @@ from everstep_trainer.agent.model import (
     AgentState,
     Effect,
     Gossip,
+    Limits,
     Moment,
     Publish,
     Reach,
     SendToWorker,
     Turn,
     Warn,
+    Worker,
 )
 from everstep_trainer.agent.report import is_parked
 from everstep_trainer.link import Assignment, Finish
+
+_MUST_LEAVE: Final = ("parked", "left", "formed", "stepping", "broken")
+_OWN_TIME: Final = ("evaluate", "checkpoint", "user")
+STEPS_TO_LEAVE: Final = 3
+"""Longest recent steps a worker may take to come to a place where it can leave."""
 
 
 def hear_order(state: AgentState, order: Order, moment: Moment) -> Turn:
@@ -111,16 +119,29 @@ def kill_the_stuck(state: AgentState, moment: Moment) -> Turn:
     order = state.order
     if order is None or state.ending or state.me.rung == "restart":
         return state, ()
-    patience = min(state.me.limits.leave_seconds, order.durations.form_seconds / 2)
-    stuck = tuple(
-        worker.local_rank
-        for worker in state.workers
-        if worker.stage not in ("starting", "finished")
-        and worker.generation != state.generation
-        and moment.monotonic >= max(state.heard_at, worker.stage_at) + patience
-    )
-    reason = f"did not leave for generation {order.generation} within {patience:g} s"
-    return kill(state, reason, only=stuck)
+    kills: list[Effect] = []
+    for worker in state.workers:
+        patience = _patience_seconds(state.me.limits, order, worker)
+        late = moment.monotonic >= max(state.heard_at, worker.stage_at) + patience
+        if late and worker.generation != order.generation and worker.stage in _MUST_LEAVE:
+            reason = f"did not leave for generation {order.generation} within {patience:g} s"
+            state, more = kill(state, reason, only=(worker.local_rank,))
+            kills += more
+    return state, tuple(kills)
+
+
+def _patience_seconds(limits: Limits, order: Order, worker: Worker) -> float:
+    """How long a worker may take to leave: its state may be worth more than the haste.
+
+    Between two collectives nothing can interrupt it, so a step may take its time, and whatever is
+    no step, or the first of its kind, may take long. Meanwhile the others are not held up: who has
+    not joined at the deadline is left out (R18).
+    """
+    page = worker.page
+    if page and (page.phase in _OWN_TIME or (page.phase == "step" and not page.step_seconds)):
+        return limits.phase_seconds
+    steps = STEPS_TO_LEAVE * max(page.step_seconds, default=0.0) if page else 0.0
+    return max(min(limits.leave_seconds, order.durations.form_seconds / 2), steps)
 
 
 def replace_by_order(state: AgentState, _moment: Moment) -> Turn:

@@ -24,6 +24,7 @@ from everstep_trainer.agent.model import (
     ZygoteLost,
 )
 from everstep_trainer.link import Assignment, Failed, Finish, Finished, Left, Park, Parked
+from everstep_trainer.page import PageView
 from support.agent_core import CRASHED, FINISHED, KILLED, Core, assignments, make_order, page, seat
 from support.messages import DURATIONS, member
 
@@ -201,6 +202,27 @@ def test_ec12_a_worker_that_does_not_leave_in_time_is_killed_and_started_anew() 
     assert core.published(WorkerExited)[-1].detail == kill.reason
     assert core.done(StartWorker)[-1].life == 2
     assert core.state.restarts == 0
+
+
+@pytest.mark.parametrize(
+    ("seen", "patience"),
+    [
+        (page(5, step_seconds=(0.1, 0.1)), 2),
+        (page(5, step_seconds=(4.0, 1.0)), 12),
+        (page(5, phase="evaluate"), 60),
+        (page(0, step_seconds=()), 60),
+    ],
+)
+def test_ec12_a_worker_whose_step_or_phase_is_long_has_longer(
+    seen: PageView, patience: float
+) -> None:
+    core = Core(limits=Limits(leave_seconds=2, phase_seconds=60)).warm().run(make_order(1))
+    core.pages = [seen]
+    core.order(make_order(2))
+    core.pass_seconds(patience - 0.25)
+    assert core.done(KillWorker) == []
+    core.pass_seconds(0.5)
+    assert len(core.done(KillWorker)) == 1
 
 
 def test_ec12_a_new_worker_that_parks_late_has_its_whole_budget() -> None:
