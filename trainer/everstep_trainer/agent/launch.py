@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from everstep_bus.errors import AccessDeniedError
@@ -33,6 +34,7 @@ def launch(command: Command, zygote: Zygote, environ: Mapping[str, str]) -> int:
     """Be this command's agent; the process's exit status."""
     try:
         settings = AgentSettings.parse(_with_flags(command, environ))
+        _check_credentials(settings.nats_seed_path)
         listener = _listen(settings)
         born = _me(command, settings, listener, environ)
         configure_logs("agent", instance=born.incarnation, level=settings.log_level)
@@ -88,6 +90,14 @@ def _cancel_on_signals() -> None:
     assert task is not None
     for end in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(end, task.cancel)
+
+
+def _check_credentials(seed: Path | None) -> None:
+    try:
+        if seed:
+            seed.read_bytes()
+    except OSError as error:
+        raise UsageError(f"EVERSTEP_NATS_SEED_PATH={seed}: {error.strerror}") from error
 
 
 async def _connect(life: Life, settings: AgentSettings, stack: AsyncExitStack) -> Bus:
