@@ -1,6 +1,9 @@
 """The environment of workers: what torchrun's scripts expect, and nothing stale (EC-41, EC-75)."""
 
+import os
 from typing import Final
+
+import psutil
 
 from everstep_trainer.agent.model import Me
 from everstep_trainer.link import Assignment
@@ -20,6 +23,7 @@ _PER_GENERATION: Final = (
 """Membership decides these, never a scheduler nor a launcher around us."""
 _AGENT_ONLY: Final = ("EVERSTEP_NATS_URL", "EVERSTEP_NATS_SEED_PATH")
 """Only the agent speaks to the bus."""
+GLOO_INTERFACE: Final = "GLOO_SOCKET_IFNAME"
 STORE_PREFIX_VARIABLE: Final = "EVERSTEP_STORE_PREFIX"
 
 
@@ -40,7 +44,20 @@ def worker_environment(
         "TORCHELASTIC_MAX_RESTARTS": str(me.limits.max_restarts),
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
     }
+    if GLOO_INTERFACE not in os.environ:
+        changes[GLOO_INTERFACE] = interface_of(me.peer.host)
     return changes | _generation(place) if place else changes
+
+
+def interface_of(host: str) -> str | None:
+    """The network interface that has this address; None where it has a share of one, or none.
+
+    Without a name gloo listens where the machine's own name resolves to: often loopback, which no
+    peer reaches.
+    """
+    addresses = psutil.net_if_addrs()
+    found = (name for name, had in addresses.items() if host in {one.address for one in had})
+    return next(found, None)
 
 
 def _generation(place: Assignment) -> dict[str, str | None]:

@@ -1,6 +1,7 @@
 """The environment that workers see."""
 
-from everstep_trainer.agent.environment import worker_environment
+import pytest
+from everstep_trainer.agent.environment import interface_of, worker_environment
 from everstep_trainer.agent.meaning import assignment
 from support.agent_core import Core, make_order
 
@@ -24,6 +25,14 @@ def test_a_worker_never_gets_the_way_to_the_bus() -> None:
     changes = worker_environment(Core().state.me, 0, "llama", None)
     assert changes["EVERSTEP_NATS_SEED_PATH"] is None
     assert changes["EVERSTEP_NATS_URL"] is None
+
+
+def test_gloo_listens_where_peers_reach_the_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
+    assert interface_of("127.0.0.1") == "lo"
+    assert interface_of("192.0.2.1") is None
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "ib0")
+    assert "GLOO_SOCKET_IFNAME" not in worker_environment(Core().state.me, 0, "llama", None)
 
 
 def test_ec41_an_unmodified_script_gets_torchruns_environment_from_the_order_alone() -> None:
