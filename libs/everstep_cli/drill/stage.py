@@ -161,7 +161,7 @@ class Stage:
                     "EVERSTEP_NATS_CANARY_SEED_PATH": str(canary),
                 }
             case "rescaler":
-                return cluster
+                return {}
             case "adjudicator" | "checkpoint_indexer":
                 return {}
             case _:
