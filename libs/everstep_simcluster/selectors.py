@@ -17,6 +17,7 @@ _EQUALITY = re.compile(
 _EXISTENCE = re.compile(r"^\s*(?P<absent>!?)\s*(?P<key>[^\s!=,()]+)\s*$")
 _TERM = r"(?:[^,()]|\([^()]*\))+"
 _TERMS = re.compile(rf"{_TERM}(?:,{_TERM})*")
+_FLAGS = ("spec.unschedulable",)  # left out of an object where false
 _ALWAYS = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
 
 
@@ -34,7 +35,7 @@ class Selection:
         """Whether ``body`` is selected by every requirement."""
         labels = body["metadata"].get("labels") or {}
         return all(fits(labels) for fits in self.labels) and all(
-            (_as_text(value_at(body, path)) == wanted) is equal
+            (_as_text(value_at(body, path), path) == wanted) is equal
             for path, wanted, equal in self.fields
         )
 
@@ -105,7 +106,7 @@ def _parse_field_term(resource: Resource, term: str) -> tuple[str, str, bool]:
     return path, found["value"], found["operator"] != "!="
 
 
-def _as_text(value: object) -> str:
-    if isinstance(value, bool):
+def _as_text(value: object, path: str) -> str:
+    if isinstance(value, bool) or path in _FLAGS:
         return "true" if value else "false"
     return "" if value is None else str(value)

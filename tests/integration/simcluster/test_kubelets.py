@@ -7,7 +7,7 @@ import psutil
 import pytest
 from everstep_simcluster.cluster import Cluster, is_ready
 from everstep_simcluster.metadata import DeleteOptions
-from everstep_simcluster.resources import NODES, PODS, Object
+from everstep_simcluster.resources import EVENTS, NODES, PODS, Object
 from everstep_simcluster.store import Ref
 from support.polling import eventually
 from support.simcluster import FOREVER, NAMESPACE, phases, pod_manifest
@@ -182,6 +182,21 @@ async def test_an_unreachable_node_loses_its_pods_when_their_toleration_ends(
     await cluster.wait_for(lambda: phases(cluster) == {"one": "Terminating"})
     conditions = cluster.objects.get(PODS, POD)["status"]["conditions"]
     assert "DisruptionTarget" in {condition["type"] for condition in conditions}
+
+
+async def test_a_node_that_comes_back_in_time_keeps_its_pods(cluster: Cluster) -> None:
+    start(cluster, *FOREVER, nodeName="node-1")
+    await cluster.wait_for(lambda: phases(cluster).get("one") == "Running")
+    cluster.faults.freeze("node-1")
+    await cluster.wait_for(lambda: len(cluster.node("node-1")["spec"].get("taints", ())) == 2)
+    cluster.faults.thaw("node-1")
+    await cluster.wait_for(
+        lambda: any(
+            event["message"].startswith("Cancelling deletion of Pod")
+            for event in cluster.objects.every(EVENTS)
+        )
+    )
+    assert phases(cluster) == {"one": "Running"}
 
 
 async def test_a_no_execute_taint_drives_out_who_does_not_tolerate_it(cluster: Cluster) -> None:

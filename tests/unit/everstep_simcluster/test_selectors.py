@@ -44,9 +44,10 @@ def test_pods_are_chosen_by_node_phase_and_name(selector: str, matches: bool) ->
     assert parse_selection(PODS, "", selector).matches(pod()) is matches
 
 
-def test_a_flag_is_compared_as_text() -> None:
-    node = {"metadata": {"name": "node-0"}, "spec": {"unschedulable": True}}
-    assert parse_selection(NODES, "", "spec.unschedulable=true").matches(node)
+@pytest.mark.parametrize(("spec", "wanted"), [({"unschedulable": True}, "true"), ({}, "false")])
+def test_a_flag_that_is_left_out_is_false(spec: Object, wanted: str) -> None:
+    node = {"metadata": {"name": "node-0"}, "spec": spec}
+    assert parse_selection(NODES, "", f"spec.unschedulable={wanted}").matches(node)
 
 
 @pytest.mark.parametrize("field", ["status.state.phase=Running", "spec.priority=1", "nonsense"])
