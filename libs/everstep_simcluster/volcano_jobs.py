@@ -66,11 +66,11 @@ class JobController:
             job = self._execute(job, action_for(job, event), event)
         for command in commands:
             action = command.get("action", "")
-            record_event(
-                self._objects, job, "CommandIssued",
+            message = (
                 f"Start to execute command {action}, and clean it up to make sure executed not "
-                "more than once.",
-            )  # fmt: skip
+                "more than once."
+            )
+            record_event(self._objects, job, "CommandIssued", message)
             job = self._execute(job, action, None)
         self._sync(job)
 
@@ -88,9 +88,8 @@ class JobController:
     def _execute(self, job: Object, action: str, event: PodEvent | None) -> Object:
         if not action:
             return job
-        record_event(
-            self._objects, job, "ExecuteAction", f"Start to execute action {action} "
-        )  # fmt: skip
+        message = f"Start to execute action {action} "
+        record_event(self._objects, job, "ExecuteAction", message)
         status = job["status"]
         transition = transition_for(status["state"]["phase"], action)
         if transition is None:
