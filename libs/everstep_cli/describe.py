@@ -1,5 +1,7 @@
 """Events in words: one line each, for people who watch."""
 
+from typing import Final
+
 from everstep_contract.base import Event
 from everstep_contract.facts.incident import IncidentEnded, IncidentOpened
 from everstep_contract.facts.job import (
@@ -19,6 +21,9 @@ from everstep_contract.facts.member import (
 from everstep_contract.facts.node import NodeEvent
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
 
+MAX_DETAIL: Final = 120
+"""Characters of what an event says beyond its kind and subject; errors of torch have pages."""
+
 
 def kind_of(event: Event) -> str:
     """The event's type without prefix and version, e.g. ``member suspected``."""
@@ -29,7 +34,8 @@ def kind_of(event: Event) -> str:
 def line_of(event: Event) -> str:
     """One line: when, what, about whom, and what matters of it."""
     clock = event.at.astimezone().strftime("%H:%M:%S.%f")[:-3]
-    columns = (clock, f"{kind_of(event):<22}", f"{subject_of(event):<16}", detail_of(event))
+    detail = detail_of(event).partition("\n")[0][:MAX_DETAIL]
+    columns = (clock, f"{kind_of(event):<24}", f"{subject_of(event):<16}", detail)
     return "  ".join(columns).rstrip()
 
 
