@@ -20,7 +20,7 @@ def capture_rng() -> dict[str, Any]:
 def restore_rng(states: dict[str, Any]) -> None:
     """Go back to captured states; those of libraries that this process lacks are left out."""
     random.setstate(states["python"])
-    torch.set_rng_state(states["torch"])
+    torch.set_rng_state(states["torch"].clone())  # it reads a view at an odd address with a crash
     if "numpy" in states and "numpy" in sys.modules:
         sys.modules["numpy"].random.set_state(states["numpy"])
     if "cuda" in states and _has_gpu_state():
