@@ -5,6 +5,7 @@ one current generation here as well.
 """
 
 import gc
+import importlib
 import os
 import sys
 import threading
@@ -70,6 +71,7 @@ def install() -> None:
         dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu"])
     os.environ.pop("TORCH_DIST_INIT_BARRIER", None)  # blocks; forming has a barrier of its own
     nccl.prepare_environment()
+    importlib.import_module("torch.distributed.tensor.debug")  # leaving has no time to import it
     gc.collect()
     gc.freeze()
 
