@@ -1,8 +1,10 @@
 """Training scripts for tests, written as a user would write them, that also say what they do."""
 
+import faulthandler
 import hashlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import everstep
 import torch
+from everstep_trainer import drill_train
 from everstep_trainer.backend import host_store
 from everstep_trainer.backend.group import InterruptibleGroup
 from everstep_trainer.link import PAGE_FD_VARIABLE, SOCKET_FD_VARIABLE
@@ -33,6 +36,7 @@ def inherit(descriptors: list[int], local_rank: int) -> None:
     os.environ[SOCKET_FD_VARIABLE], os.environ[PAGE_FD_VARIABLE] = map(str, descriptors)
     os.environ["LOCAL_RANK"] = str(local_rank)
     torch.set_num_threads(1)
+    faulthandler.enable()
 
 
 def make_model() -> nn.Module:
@@ -176,3 +180,12 @@ def train(
                     loss=float(loss).hex(),
                 )
     link.say("ended", step=generation.step, digest=digest(own, optimizer))
+
+
+def drill(
+    link: Link, descriptors: list[int], local_rank: int, number: int, *, directory: str
+) -> None:
+    """The drill's own script, as `everstep run` starts it."""
+    inherit(descriptors, local_rank)
+    sys.argv = ["drill_train.py", "--log-directory", directory]
+    drill_train.main()

@@ -63,11 +63,11 @@ class Agreement:
     """The version to go on from, and how each rank gets there.
 
     With ``rewind`` every rank that has a snapshot of this version loads it, before ``receivers``
-    copy from ``source``. A ``fresh`` start is step 0 of a job whose state nobody has.
+    copy from ``sources``. A ``fresh`` start is step 0 of a job whose state nobody has.
     """
 
     version: Version
-    source: int
+    sources: tuple[int, ...]
     receivers: tuple[int, ...]
     rewind: bool = False
     fresh: bool = False
@@ -86,10 +86,11 @@ def agree(standings: Sequence[Standing]) -> Agreement:
     ):
         newest = max(versions)
         if newest != NOTHING:
+            ahead = tuple(rank for rank, version in enumerate(versions) if version == newest)
             behind = tuple(rank for rank, version in enumerate(versions) if version != newest)
-            return Agreement(newest, versions.index(newest), behind, rewind)
+            return Agreement(newest, ahead, behind, rewind)
     everybody_else = tuple(range(1, len(standings)))
-    return Agreement(Version(0, 0), source=0, receivers=everybody_else, fresh=True)
+    return Agreement(Version(0, 0), (0,), everybody_else, fresh=True)
 
 
 def steps_lost(standing: Standing, agreed: Agreement) -> int:

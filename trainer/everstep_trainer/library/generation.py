@@ -124,7 +124,7 @@ class Generation:
         self._worker.state.watch(self._guard)
         source = self._worker.source_of(loader)
         while self.step < total:
-            self._ending.check()
+            self._check()
             self._worker.state.begin_turn()
             self._worker.page.write("step_begun", self.step + 1)
             self._enter_phase("step")
@@ -163,9 +163,15 @@ class Generation:
             )
         )
 
+    def _check(self) -> None:
+        """Go on only in a whole group, even if the script has caught what said otherwise."""
+        self._ending.check()
+        if self._ending.failure is not None:
+            raise self._ending.failure
+
     def _guard(self) -> None:
         """Called just before an optimizer steps: nothing else can stop it from here."""
-        self._ending.check()
+        self._check()
         if self._step is None or not self._step.is_ready:
             raise LoopError(
                 "an optimizer stepped outside a step of `generation.steps`, or before the last of "

@@ -17,14 +17,11 @@ from everstep_trainer.library.errors import StaleGroupError
 
 _NEVER_SWALLOWED: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
 _BROKEN: Final = (
-    CollectiveFailedError,
     FormingFailedError,
     StoreUnreachableError,
     dist.DistBackendError,
     dist.DistNetworkError,
 )
-_THROUGH_AUTOGRAD: Final = tuple(f"{kind.__name__}: " for kind in _BROKEN)
-"""How an error looks that crossed torch's C++: a RuntimeError that quotes it."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +66,10 @@ def judge(error: BaseException, ending: Ending) -> Outcome | None:
         return Ended()
     if isinstance(error, GenerationEnded):
         raise StaleGroupError(error.generation, ending.generation) from error
-    broken = next(filter(_says_broken, _chain(error)), None)
+    if ending.failure is not None:  # in a backward it arrives as some RuntimeError
+        return Broken(ending.failure)
+    broken = next((link for link in _chain(error) if isinstance(link, _BROKEN)), None)
     return None if broken is None else Broken(broken)
-
-
-def _says_broken(error: BaseException) -> bool:
-    if isinstance(error, _BROKEN):
-        return True
-    return isinstance(error, RuntimeError) and any(name in str(error) for name in _THROUGH_AUTOGRAD)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

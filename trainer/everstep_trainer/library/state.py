@@ -97,7 +97,7 @@ class JobState:
         if agreed.rewind and self._snapshot and self._snapshot.version == agreed.version:
             self._replica.restore(unpack(self._snapshot.packed))
         if agreed.receivers:
-            self._copy(Route(place, agreed.source, agreed.receivers), fresh=agreed.fresh)
+            self._copy(Route(place, agreed.sources, agreed.receivers), fresh=agreed.fresh)
         self._branch, self._newest_step = agreed.version.generation, agreed.version.step
         self._last_turn = None
         self._count.start(agreed.version.step, frozenset(self._replica.optimizers))
