@@ -1,13 +1,16 @@
 """Training scripts for tests, written as a user would write them, that also say what they do."""
 
+import contextlib
 import faulthandler
 import hashlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import everstep
@@ -124,6 +127,87 @@ def wait_for_order(generation: everstep.Generation) -> None:
     assert ended.wait(FLAG_SECONDS)
 
 
+@dataclass
+class Parts:
+    """What the scripts train."""
+
+    own: nn.Module
+    optimizers: list[torch.optim.Optimizer]
+    scheduler: torch.optim.lr_scheduler.LRScheduler
+
+    @classmethod
+    def make(cls, seed: int, optimizers: int = 1) -> "Parts":
+        torch.manual_seed(seed)
+        own = make_model()
+        parameters = list(own.parameters())
+        made = [torch.optim.AdamW(parameters[n::optimizers], lr=1e-2) for n in range(optimizers)]
+        return cls(own, list(made), torch.optim.lr_scheduler.StepLR(made[0], 3, 0.9))
+
+    def tracked(self, model: nn.Module) -> dict[str, object]:
+        optimizers = {f"optimizer_{n}": each for n, each in enumerate(self.optimizers)}
+        return {"model": model, "scheduler": self.scheduler, **optimizers}
+
+    def step_the_first(self) -> None:
+        self.optimizers[0].step()
+
+    def step_the_others(self) -> None:
+        for optimizer in self.optimizers[1:]:
+            optimizer.step()
+
+    def digest(self) -> str:
+        return digest(self.own, *self.optimizers)
+
+
+def turn(step: everstep.Step, model: nn.Module, parts: Parts) -> torch.Tensor:
+    """One turn of the loop; tests interrupt it at each of these lines."""
+    for batch in step.micro_batches:
+        loss = model(batch).square().mean()
+        loss = step.backward(loss)
+    parts.step_the_first()
+    parts.step_the_others()
+    parts.scheduler.step()
+    model.zero_grad()
+    step.completed(loss=loss)
+    return loss
+
+
+def lines_of(function: Callable[..., Any]) -> list[int]:
+    """The numbers of the lines of a function's body."""
+    numbers = {line for _, _, line in function.__code__.co_lines() if line is not None}
+    return sorted(numbers)[1:]
+
+
+INTERRUPTIBLE_LINES = len(lines_of(turn))
+
+
+class Interruption:
+    """Holds a worker at one line of a function until an order is there, then ends it right there.
+
+    What no line of an ordinary script does: between two collectives nothing looks at the flag.
+    """
+
+    def __init__(self, link: Link, function: Callable[..., Any]) -> None:
+        self._link = link
+        self._code = function.__code__
+        self._lines = lines_of(function)
+
+    def arm(self, generation: everstep.Generation, line: int, step: int) -> None:
+        """Interrupt at this line (its index in the body), the first time it is come to."""
+        wanted = self._lines[line]
+
+        def trace(frame: FrameType, event: str, _argument: object) -> Any:
+            if frame.f_code is not self._code or generation.step != step:
+                return trace
+            if event == "line" and frame.f_lineno == wanted:
+                sys.settrace(None)
+                self._link.say("at_line", line=line, generation=generation.number)
+                wait_for_order(generation)
+                generation._ending.check()
+            return trace
+
+        sys.settrace(trace)
+
+
 def train(
     link: Link,
     descriptors: list[int],
@@ -134,15 +218,21 @@ def train(
     pause_at: int | None = None,
     fault: dict[str, Any] | None = None,
     seed: int = 7,
+    optimizers: int = 1,
+    lines: dict[str, int] | None = None,
+    swallow: bool = False,
+    snapshot_every: int | None = None,
 ) -> None:
-    """The loop of the documentation, with DDP."""
+    """The loop of the documentation, with DDP.
+
+    ``pause_at``: hold at the beginning of this step until an order comes. ``lines``: in which
+    generation to be interrupted at which line. ``swallow``: catch whatever the turn raises.
+    """
     inherit(descriptors, local_rank)
-    torch.manual_seed(seed)
-    own = make_model()
-    optimizer = torch.optim.AdamW(own.parameters(), lr=1e-2)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
+    parts = Parts.make(seed, optimizers)
     faults = Faults(link, fault)
-    job = everstep.join()
+    interruption = Interruption(link, turn)
+    job = everstep.join(snapshot_every=snapshot_every)
 
     @job.on_generation
     def note(generation: everstep.Generation) -> None:
@@ -151,35 +241,22 @@ def train(
 
     for generation in job.generations():
         with generation:
-            model = DistributedDataParallel(own, device_mesh=generation.mesh)
-            generation.track(model=model, optimizer=optimizer, scheduler=scheduler)
-            link.say(
-                "agreed",
-                generation=generation.number,
-                step=generation.step,
-                rank=generation.rank,
-                digest=digest(own, optimizer),
-                **usage(),
-            )
+            model = DistributedDataParallel(parts.own, device_mesh=generation.mesh)
+            generation.track(**parts.tracked(model))
+            said = {"generation": generation.number, "rank": generation.rank}
+            link.say("agreed", step=generation.step, digest=parts.digest(), **said, **usage())
+            line = (lines or {}).get(str(generation.number))
+            if line is not None:
+                interruption.arm(generation, line, generation.step + 1)
             for step in generation.steps(batches, total=total):
                 if step.index == pause_at:
                     pause_at = None
                     link.say("paused", step=step.index)
                     wait_for_order(generation)
-                for batch in step.micro_batches:
-                    loss = step.backward(model(batch).square().mean())
-                optimizer.step()
-                scheduler.step()
-                optimizer.zero_grad()
-                step.completed(loss=loss)
-                link.say(
-                    "step",
-                    generation=generation.number,
-                    step=step.index + 1,
-                    rank=generation.rank,
-                    loss=float(loss).hex(),
-                )
-    link.say("ended", step=generation.step, digest=digest(own, optimizer))
+                with contextlib.suppress(Exception if swallow else ()):
+                    loss = turn(step, model, parts)
+                    link.say("step", step=step.index + 1, loss=float(loss).hex(), **said)
+    link.say("ended", step=generation.step, digest=parts.digest())
 
 
 def drill(

@@ -48,7 +48,8 @@ class Generation:
         self._worker = worker
         self._until_agreed = contextlib.ExitStack()
         self._modules: tuple[nn.Module, ...] = ()
-        self._tracks = self._has_agreed = self._has_stepped = False
+        self._wrapped: list[nn.Module] = []
+        self._has_agreed = self._has_stepped = False
         self._step: Step | None = None
 
     @cached_property
@@ -62,7 +63,7 @@ class Generation:
         return self._worker.state.step
 
     def __enter__(self) -> "Generation":
-        self._until_agreed.enter_context(no_first_broadcast())
+        self._wrapped = self._until_agreed.enter_context(no_first_broadcast())
         return self
 
     def __exit__(
@@ -78,7 +79,7 @@ class Generation:
         finally:
             self._worker.state.leave(self.number)
             self.__dict__.pop("mesh", None)  # it keeps the groups, and through them threads
-            self._modules, self._step = (), None
+            self._modules, self._wrapped, self._step = (), [], None
         return self.outcome is not None
 
     def track(self, *, frozen: nn.Module | Iterable[nn.Module] = (), **objects: object) -> None:
@@ -101,13 +102,13 @@ class Generation:
         """
         if self._has_agreed:
             raise LoopError("track is called once a generation, before steps, with everything")
-        kept_out = {id(m) for m in ([frozen] if isinstance(frozen, nn.Module) else frozen)}
-        both = [name for name, thing in objects.items() if id(thing) in kept_out]
+        frozen = (frozen,) if isinstance(frozen, nn.Module) else tuple(frozen)
+        both = [name for name, thing in objects.items() if any(thing is model for model in frozen)]
         if both:
             raise LoopError(f"{', '.join(both)} cannot be both tracked and frozen")
         self._modules = tuple(m for m in objects.values() if isinstance(m, nn.Module))
         self._worker.state.adopt(objects)
-        self._agree()
+        self._agree(frozen)
 
     def steps(self, loader: Loader = None, *, total: int) -> Iterator[Step]:
         """The steps that are still to be done, one a turn, until ``total`` are completed.
@@ -146,7 +147,8 @@ class Generation:
         finally:
             self._enter_phase("step")
 
-    def _agree(self) -> None:
+    def _agree(self, frozen: tuple[nn.Module, ...] = ()) -> None:
+        self._require_tracked(frozen)
         place = Place(self.rank, self.world_size, self.device)
         agreed, lost = self._worker.state.agree(place)
         self._ending.check()
@@ -162,6 +164,17 @@ class Generation:
                 steps_lost=lost,
             )
         )
+
+    def _require_tracked(self, frozen: tuple[nn.Module, ...]) -> None:
+        """Whatever DDP was kept from making equal has to be agreed on instead."""
+        known = self._worker.state.parameters()
+        known |= {id(parameter) for model in frozen for parameter in model.parameters()}
+        for module in self._wrapped:
+            if any(id(parameter) not in known for parameter in module.parameters()):
+                raise LoopError(
+                    f"a {type(module).__name__} is wrapped in DDP but not tracked: its ranks "
+                    "would differ; pass it to `generation.track`"
+                )
 
     def _check(self) -> None:
         """Go on only in a whole group, even if the script has caught what said otherwise."""

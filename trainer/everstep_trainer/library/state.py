@@ -67,6 +67,11 @@ class JobState:
         """Completed steps when the running turn began; the index of the step that it is to do."""
         return self._count.base
 
+    def parameters(self) -> set[int]:
+        """Identities of all tracked parameters."""
+        modules = self._replica.modules.values()
+        return {id(parameter) for module in modules for parameter in module.parameters()}
+
     def adopt(self, objects: Mapping[str, object]) -> None:
         """Track these objects from now on; they take over the state of those before.
 
