@@ -143,7 +143,7 @@ class Parts:
         made = [torch.optim.AdamW(parameters[n::optimizers], lr=1e-2) for n in range(optimizers)]
         return cls(own, list(made), torch.optim.lr_scheduler.StepLR(made[0], 3, 0.9))
 
-    def tracked(self, model: nn.Module) -> dict[str, object]:
+    def tracked(self, model: nn.Module) -> dict[str, Any]:
         optimizers = {f"optimizer_{n}": each for n, each in enumerate(self.optimizers)}
         return {"model": model, "scheduler": self.scheduler, **optimizers}
 
@@ -160,6 +160,7 @@ class Parts:
 
 def turn(step: everstep.Step, model: nn.Module, parts: Parts) -> torch.Tensor:
     """One turn of the loop; tests interrupt it at each of these lines."""
+    loss = torch.tensor(0.0)
     for batch in step.micro_batches:
         loss = model(batch).square().mean()
         loss = step.backward(loss)
@@ -253,7 +254,7 @@ def train(
                     pause_at = None
                     link.say("paused", step=step.index)
                     wait_for_order(generation)
-                with contextlib.suppress(Exception if swallow else ()):
+                with contextlib.suppress(*([Exception] if swallow else [])):
                     loss = turn(step, model, parts)
                     link.say("step", step=step.index + 1, loss=float(loss).hex(), **said)
     link.say("ended", step=generation.step, digest=parts.digest())

@@ -18,7 +18,7 @@ def go_on(job: TrainingJob, numbers: list[int], generation: int, steps: int = 2)
     """Wait until they have agreed, to the bit, and done some steps; the step agreed on."""
     agreed = job.until("agreed", numbers, generation=generation)
     assert len({said["digest"] for said in agreed}) == 1
-    (step,) = {said["step"] for said in agreed}
+    (step,) = {int(said["step"]) for said in agreed}
     job.until("step", numbers, generation=generation, step=step + steps)
     return step
 
