@@ -18,7 +18,7 @@ from everstep_simcluster.errors import NetworkError
 from everstep_simcluster.faults import Faults
 from everstep_simcluster.gang_scheduler import GangScheduler
 from everstep_simcluster.garbage import GarbageCollector
-from everstep_simcluster.janitor import Janitor
+from everstep_simcluster.janitor_link import Janitor
 from everstep_simcluster.kubelet import Kubelet
 from everstep_simcluster.launcher import ExecLauncher, Launcher, PrefixLauncher, TemplateLauncher
 from everstep_simcluster.node_controller import LEASE_NAMESPACE, NodeController
