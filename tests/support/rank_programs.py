@@ -34,6 +34,7 @@ from everstep_trainer.backend.transport import Transport
 from support.ranks import Link
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 WIDTH = 64
@@ -117,9 +118,9 @@ class Trainee:
                 missing=missing,
                 failed=ending.failure.collective if ending.failure else None,
             )
-        with self.lock:
-            self.ending = None
-        leave()
+            with self.lock:
+                self.ending = None
+            leave(error)
         self.link.say("left", generation=generation, buried=graveyard.sweep(), **usage())
 
     def _form(self, order: Order, ending: Ending) -> None:
@@ -252,6 +253,18 @@ def hsdp(trainee: Trainee, ending: Ending) -> None:
     train(trainee, ending, net, net)
 
 
+def full_tensors(trainee: Trainee, ending: Ending) -> None:
+    """Gather thirty sharded tensors a step, as a checkpoint does; each has its own sum."""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    whole = [torch.full((2 * dist.get_world_size(), 8), float(n)) for n in range(30)]
+    sharded, step = [distribute_tensor(each, mesh, [Shard(0)]) for each in whole], 0
+    while True:
+        gathered = [each.full_tensor() for each in sharded]
+        assert all(torch.equal(got, want) for got, want in zip(gathered, whole, strict=True))
+        step += 1
+        trainee.link.say("step", generation=ending.generation, step=step)
+
+
 def rest(_trainee: Trainee, ending: Ending) -> None:
     """Form and do nothing."""
     ended = threading.Event()
@@ -261,6 +274,6 @@ def rest(_trainee: Trainee, ending: Ending) -> None:
 
 
 WORKS: dict[str, Callable[[Trainee, Ending], None]] = {
-    work.__name__: work for work in (all_reduce, ddp, fsdp, hsdp, rest)
+    work.__name__: work for work in (all_reduce, ddp, fsdp, hsdp, full_tensors, rest)
 }
 __all__ = ["BACKEND", "Trainee", "store", "trainee"]

@@ -8,10 +8,12 @@
             form(stores.get(host, port, ending), Formation(...), ending)
             ...                                 # DDP, fully_shard, init_device_mesh as usual
             ending.check()                      # just before the optimizer steps
-        except BaseException:
+            error = None
+        except BaseException as raised:
+            error = raised
             if ending.reason is None:           # not by an order: report it, wait for one
                 ...
-        leave()                                 # the next turn forms again
+        leave(error)                            # the next turn forms again
 
 ``graveyard.sweep()`` now and then drops old generations that torch has let go of.
 """

@@ -9,6 +9,7 @@ import importlib
 import os
 import sys
 import threading
+import traceback
 
 import torch
 import torch.distributed as dist
@@ -88,22 +89,49 @@ def begin(generation: int) -> Ending:
     return _current
 
 
-def leave() -> None:
+def leave(error: BaseException | None = None) -> None:
     """Forget the current generation, formed or not; on the thread that trains.
 
     Drop models and meshes of it first, as far as they are to be dropped: this collects them. The
     generation itself goes to the ``graveyard``. Does nothing when there is none.
+
+    Args:
+        error: What ended the script's work, if anything did. torch's autograd never lets go of an
+            exception that passed through a backward, and it would keep all that is in sight of
+            its traceback: so it loses that, and the frames it left lose their variables.
     """
     global _current
+    _forget_frames(error)
     ending, _current = _current, None
     if dist.is_initialized():
         dist.destroy_process_group()
     distributed_c10d._world.group_count = 0  # else who was interrupted would name groups otherwise
     _clear_mesh_caches()
+    _drain_backward()
     if ending is not None:
         graveyard.bury(ending)
     gc.collect()
     graveyard.sweep()
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)  # of those that have returned
+        error.__traceback__ = None  # so that those still running are let go of as well
+        error = error.__cause__ or error.__context__
+
+
+def _drain_backward() -> None:
+    """Have autograd drop what an interrupted backward left in this thread's queue.
+
+    It holds the model's graph. The queue takes the newest first and numbers are given by thread, so
+    a backward through a node of a fresh thread passes by all that is left.
+    """
+    made: list[torch.Tensor] = []
+    thread = threading.Thread(target=lambda: made.append(torch.ones(1, requires_grad=True) * 1))
+    thread.start()
+    thread.join()
+    made[0].backward()  # type: ignore[no-untyped-call]  # torch's
 
 
 def _create(options: _DistributedBackendOptions, _given: object) -> InterruptibleGroup:
