@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
 from everstep_trainer.backend import (
     BACKEND,
     Ending,
@@ -273,7 +274,30 @@ def rest(_trainee: Trainee, ending: Ending) -> None:
     ending.check()
 
 
+def tour(trainee: Trainee, ending: Ending) -> None:
+    """Call what scripts and libraries call, beside training, and tell what came of it."""
+    rank, size, numbers = dist.get_rank(), dist.get_world_size(), torch.ones(2)
+    objects: list[Any] = [None] * size
+    dist.all_gather_object(objects, rank)
+    spread = [f"from {rank}"]
+    dist.broadcast_object_list(spread, src=1)
+    exchanged = [torch.zeros(1) for _ in range(size)]
+    dist.all_to_all(exchanged, [torch.tensor([10.0 * rank + to]) for to in range(size)])
+    compiled = torch.compile(
+        lambda x: funcol.all_reduce(x * 2, "sum", dist.group.WORLD) + 1, backend="eager"
+    )
+    trainee.link.say(
+        "toured",
+        objects=objects,
+        spread=spread,
+        exchanged=[float(each) for each in exchanged],
+        compiled=compiled(numbers).tolist(),
+        backend=dist.get_backend(dist.new_group([0, 1])),
+    )
+    rest(trainee, ending)
+
+
 WORKS: dict[str, Callable[[Trainee, Ending], None]] = {
-    work.__name__: work for work in (all_reduce, ddp, fsdp, hsdp, full_tensors, rest)
+    work.__name__: work for work in (all_reduce, ddp, fsdp, hsdp, full_tensors, rest, tour)
 }
 __all__ = ["BACKEND", "Trainee", "store", "trainee"]

@@ -1,4 +1,4 @@
-"""Twenty generations in one process leave nothing behind, and long use hangs nothing."""
+"""Twenty generations leave nothing behind, long use hangs nothing, and scripts find all there."""
 
 from typing import Any
 
@@ -48,3 +48,14 @@ def test_gathering_many_sharded_tensors_does_not_deadlock(
     job = start_job(house, size, "full_tensors")
     job.order(list(range(size)))
     job.until("step", list(range(size)), step=steps)
+
+
+def test_scripts_and_libraries_find_what_they_call(house: RankHouse) -> None:
+    job = start_job(house, 2, "tour")
+    job.order([0, 1])
+    for rank, toured in enumerate(job.until("toured", [0, 1])):
+        assert toured["objects"] == [0, 1]
+        assert toured["spread"] == ["from 1"]
+        assert toured["exchanged"] == [0.0 + rank, 10.0 + rank]
+        assert toured["compiled"] == [5.0, 5.0]
+        assert toured["backend"] == "everstep"

@@ -10,7 +10,7 @@ EverstepError
 GenerationEnded                 (BaseException) an order ended the generation: leave, form again
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from everstep_contract.errors import EverstepError
@@ -77,3 +77,15 @@ class CollectiveFailedError(BackendError, RuntimeError):
         super().__init__(f"{collective} failed: {detail}")
         self.collective = collective
         self.peer_ranks = tuple(peer_ranks)
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """``error`` and all that it came from, each once."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        each = pending.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            pending += [each.__cause__, each.__context__]

@@ -14,6 +14,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
+from everstep_trainer.backend.errors import causes
+
 BACKEND: Final = "nccl"
 
 Rung = Literal["reform", "restart_worker"]
@@ -63,13 +65,9 @@ def next_rung(error: BaseException) -> Rung:
     Any error is looked through to its causes; what is not known to be sticky is taken for a
     collective's, because forming again then shows soon whether that was right.
     """
-    seen: BaseException | None = error
-    while seen is not None:
-        text = str(seen).lower()
-        if any(sign in text for sign in _STICKY):
-            return "restart_worker"
-        seen = seen.__cause__ or seen.__context__
-    return "reform"
+    texts = [str(each).lower() for each in causes(error)]
+    sticky = any(sign in text for text in texts for sign in _STICKY)
+    return "restart_worker" if sticky else "reform"
 
 
 def _name(group: dist.ProcessGroup) -> str:

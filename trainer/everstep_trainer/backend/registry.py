@@ -18,7 +18,7 @@ from torch.distributed import distributed_c10d
 
 from everstep_trainer.backend import nccl
 from everstep_trainer.backend.ending import Ending
-from everstep_trainer.backend.errors import OutOfOrderError
+from everstep_trainer.backend.errors import OutOfOrderError, causes
 from everstep_trainer.backend.forming import make_group
 from everstep_trainer.backend.group import BACKEND, InterruptibleGroup
 
@@ -101,7 +101,8 @@ def leave(error: BaseException | None = None) -> None:
             its traceback: so it loses that, and the frames it left lose their variables.
     """
     global _current
-    _forget_frames(error)
+    if error is not None:
+        _forget_frames(error)
     ending, _current = _current, None
     if dist.is_initialized():
         dist.destroy_process_group()
@@ -114,11 +115,14 @@ def leave(error: BaseException | None = None) -> None:
     graveyard.sweep()
 
 
-def _forget_frames(error: BaseException | None) -> None:
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)  # of those that have returned
-        error.__traceback__ = None  # so that those still running are let go of as well
-        error = error.__cause__ or error.__context__
+def _forget_frames(error: BaseException) -> None:
+    for each in causes(error):
+        traceback.clear_frames(each.__traceback__)  # of those that have returned
+        each.__traceback__ = None  # so that those still running are let go of as well
+
+
+def _node() -> torch.Tensor:
+    return torch.ones(1, device="cpu", requires_grad=True) * 1
 
 
 def _drain_backward() -> None:
@@ -128,7 +132,7 @@ def _drain_backward() -> None:
     a backward through a node of a fresh thread passes by all that is left.
     """
     made: list[torch.Tensor] = []
-    thread = threading.Thread(target=lambda: made.append(torch.ones(1, requires_grad=True) * 1))
+    thread = threading.Thread(target=lambda: made.append(_node()))
     thread.start()
     thread.join()
     made[0].backward()  # type: ignore[no-untyped-call]  # torch's
