@@ -283,16 +283,15 @@ def tour(trainee: Trainee, ending: Ending) -> None:
     dist.broadcast_object_list(spread, src=1)
     exchanged = [torch.zeros(1) for _ in range(size)]
     dist.all_to_all(exchanged, [torch.tensor([10.0 * rank + to]) for to in range(size)])
-    compiled = torch.compile(
-        lambda x: funcol.all_reduce(x * 2, "sum", dist.group.WORLD) + 1, backend="eager"
-    )
+    world = dist.new_group([0, 1])
+    compiled = torch.compile(lambda x: funcol.all_reduce(x * 2, "sum", world) + 1, backend="eager")
     trainee.link.say(
         "toured",
         objects=objects,
         spread=spread,
         exchanged=[float(each) for each in exchanged],
         compiled=compiled(numbers).tolist(),
-        backend=dist.get_backend(dist.new_group([0, 1])),
+        backend=dist.get_backend(world),
     )
     rest(trainee, ending)
 
