@@ -111,14 +111,24 @@ class IncidentRecord(Model):
     ended_at: AwareDatetime | None = None
 
 
+QuarantineCause = Literal["hardware", "repetition", "silence"]
+
+
 class NodeRecord(Model):
     """What Everstep did to a node, so that only that is undone (R25)."""
 
     node: Name
     boot_id: str = ""
     quarantined_by: str | None = Field(default=None, description="The incident's id.")
+    released_from: str | None = Field(
+        default=None, description="Incident whose quarantine ended: only a new fault begins one."
+    )
+    cause: QuarantineCause | None = None
     cordoned_by_us: bool = False
     tainted_by_us: bool = False
+    job: JobKey | None = Field(default=None, description="Whose failure it was.")
+    job_uid: str = ""
+    generation: Generation = 0
     reason: Text = ""
     at: AwareDatetime
 

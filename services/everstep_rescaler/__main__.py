@@ -1,5 +1,6 @@
-"""Reads the settings and hands over to the runtime."""
+"""Reads the settings, connects to the cluster if there is one, and hands over to the runtime."""
 
+import asyncio
 import os
 import sys
 
@@ -7,19 +8,33 @@ from everstep_bus.interface import Bus
 from everstep_runtime.clock import SystemClock
 from everstep_runtime.health import Readiness
 from everstep_runtime.service import run_service
-from everstep_runtime.settings import ServiceSettings
 
+from everstep_rescaler.config import Settings
 from everstep_rescaler.service import serve
 
 
 def main() -> int:
     """Run the rescaler; the process's exit status."""
-    settings = ServiceSettings.from_env(os.environ)
+    settings = Settings.from_env(os.environ)
 
     async def start(bus: Bus, readiness: Readiness) -> None:
-        await serve(bus, SystemClock(), readiness)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(serve(bus, SystemClock(), readiness))
+            if settings.cluster == "kubernetes":
+                group.create_task(_keep_cluster(bus, settings))
 
     return run_service("rescaler", start, settings)
+
+
+async def _keep_cluster(bus: Bus, settings: Settings) -> None:
+    from everstep_kube.client import connect  # imports Kubernetes, only where there is a cluster
+    from everstep_kube.writing import ClusterApi
+
+    from everstep_rescaler.cluster_service import serve_cluster
+
+    async with connect(settings.kubeconfig_path, user_agent="everstep-rescaler/1") as client:
+        policy, holder = settings.cluster_policy(), settings.instance
+        await serve_cluster(bus, ClusterApi(client), policy, SystemClock(), holder=holder)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from typing import Final, Literal, get_args
 
 from everstep_runtime.metrics import counter, stage_seconds
+from prometheus_client import Counter
 
 OrderOutcome = Literal["posted", "lost_race", "contradicted", "unanswered"]
 
@@ -12,4 +13,12 @@ ORDERS: Final = counter(
     "outcome",
     get_args(OrderOutcome),
 )
+WRITES: Final = Counter(
+    "everstep_rescaler_cluster_writes_total",
+    "Changes to the cluster, by what they are and what became of them.",
+    ["verb", "outcome"],
+)
+for _verb in ("cordon", "taint", "release", "delete_pod", "force_delete_pod", "annotate"):
+    for _outcome in ("done", "already", "refused"):
+        WRITES.labels(_verb, _outcome)
 STAGES: Final = stage_seconds("rescaler", ("ordered",))
