@@ -16,6 +16,9 @@ WORKERS_ANNOTATION: Final = "everstep.dev/nproc-per-node"
 CORDON_ANNOTATION: Final = "everstep.dev/cordoned-by"
 QUARANTINE_TAINT: Final = "everstep.dev/quarantined"
 OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
+MOST_MEMBERS: Final = 100_000
+"""As many as `GangSpec` admits; what a manifest says beyond its bounds is taken for the bound."""
+MOST_WORKERS: Final = 1024
 
 PodPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
 NodeReady = Literal["True", "False", "Unknown"]
@@ -114,16 +117,19 @@ def job_state(job: Json) -> JobState:
     metadata, spec = job["metadata"], job.get("spec") or {}
     annotations = metadata.get("annotations") or {}
     tasks = spec.get("tasks") or ()
-    members = sum(_number(task.get("replicas"), 1) for task in tasks) or 1
+    replicas = sum(_number(task.get("replicas"), otherwise=1, least=0) for task in tasks)
+    members = min(max(replicas, 1), MOST_MEMBERS)
     return JobState(
         job=JobKey(namespace=metadata["namespace"], name=metadata["name"]),
         uid=metadata["uid"],
         gang=GangSpec(
-            min_member=max(1, _number(spec.get("minAvailable"), members)),
+            min_member=min(_number(spec.get("minAvailable"), members, least=1), MOST_MEMBERS),
             max_member=members,
-            nproc_per_node=max(1, _number(annotations.get(WORKERS_ANNOTATION), 1)),
+            nproc_per_node=min(
+                _number(annotations.get(WORKERS_ANNOTATION), 1, least=1), MOST_WORKERS
+            ),
         ),
-        generation=max(0, _number(annotations.get(GENERATION_ANNOTATION), 0)),
+        generation=_number(annotations.get(GENERATION_ANNOTATION), 0, least=0),
         restarts_on_deletion=_policy_on_deletion(spec),
         resource_version=metadata["resourceVersion"],
     )
@@ -139,8 +145,8 @@ def _policy_on_deletion(spec: Json) -> str:
     return ""
 
 
-def _number(value: Any, otherwise: int) -> int:
+def _number(value: Any, otherwise: int, *, least: int) -> int:
     try:
-        return int(value)
+        return max(int(value), least)
     except (TypeError, ValueError):
         return otherwise

@@ -217,13 +217,11 @@ class Follower:
             say("watch broken", path=self.followed.path, why=why, error=str(error))
 
     def _pause_seconds(self) -> float:
-        """None after a clean end; growing with failures and with lists in quick succession."""
+        """Short after a clean end; growing with failures and with lists in quick succession."""
         since = self._clock.monotonic() - BUSY_WINDOW_SECONDS
         lists = sum(at > since for at in self._lists) - BUSY_LISTS
         if lists > 0 and not self._version:
             log.warning("listing again and again", path=self.followed.path, lists=lists)
-        trouble = max(self._failures, lists if not self._version else 0)
-        if trouble <= 0:
-            return 0.0
+        trouble = max(self._failures, 0 if self._version else lists)
         pause = FIRST_PAUSE_SECONDS * 2.0**trouble
         return min(pause, LONGEST_PAUSE_SECONDS) * random.uniform(0.5, 1.0)  # noqa: S311  # jitter

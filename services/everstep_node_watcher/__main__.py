@@ -1,6 +1,7 @@
 """Reads the settings, connects to what is watched, and hands over to the runtime."""
 
 import asyncio
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -46,7 +47,8 @@ async def _sing(canary: ServiceClient, url: str, seed_path: Path | None) -> None
 
 
 async def _watch_cluster(bus: Bus, settings: Settings, readiness: Readiness) -> None:
-    from everstep_kube.client import connect as connect_cluster  # only where there is a cluster
+    await asyncio.to_thread(importlib.import_module, "everstep_node_watcher.cluster_service")
+    from everstep_kube.client import connect as connect_cluster  # only here: it takes long
 
     from everstep_node_watcher.cluster_service import serve_cluster
 

@@ -25,9 +25,7 @@ from everstep_node_watcher.model import (
     View,
 )
 
-_ENDED_BY_CLIENT: Final = frozenset(
-    {"Client Closed", "Read Error", "Write Error", "Write Deadline", "TLS Handshake Failure"}
-)
+_ENDED_BY_CLIENT: Final = frozenset({"Client Closed", "Read Error", "Write Error"})
 """nats-server's reasons that mean that the client's end is gone or broken."""
 _STALE: Final = "Stale Connection"
 K = TypeVar("K")

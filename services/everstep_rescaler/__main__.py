@@ -1,6 +1,7 @@
 """Reads the settings, connects to the cluster if there is one, and hands over to the runtime."""
 
 import asyncio
+import importlib
 import os
 import sys
 
@@ -27,7 +28,8 @@ def main() -> int:
 
 
 async def _keep_cluster(bus: Bus, settings: Settings) -> None:
-    from everstep_kube.client import connect  # imports Kubernetes, only where there is a cluster
+    await asyncio.to_thread(importlib.import_module, "everstep_rescaler.cluster_service")
+    from everstep_kube.client import connect  # only here: Kubernetes takes long to import
     from everstep_kube.writing import ClusterApi
 
     from everstep_rescaler.cluster_service import serve_cluster

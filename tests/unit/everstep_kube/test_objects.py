@@ -105,6 +105,12 @@ def test_a_jobs_generation_is_read_from_its_annotation() -> None:
     assert job_state(job(spec, generation="twelve")).generation == 0
 
 
+def test_a_manifest_beyond_all_bounds_is_taken_for_the_bound() -> None:
+    spec = {"minAvailable": "many", "tasks": [{"replicas": 10**9}]}
+    gang = job_state(job(spec, nproc_per_node="-3")).gang
+    assert gang == GangSpec(min_member=100_000, max_member=100_000, nproc_per_node=1)
+
+
 def test_ec08_a_policy_that_a_deletion_sets_off_is_named() -> None:
     harmless = {"tasks": [{"policies": [{"event": "TaskCompleted", "action": "CompleteJob"}]}]}
     harmful = {"tasks": [{"policies": [{"events": ["PodEvicted"], "action": "RestartJob"}]}]}
