@@ -13,7 +13,8 @@ from everstep_runtime.clock import Clock
 
 from everstep_node_watcher.metrics import FACTS, STAGES, SUSPICIONS
 
-WAITING_FACTS: Final = 10_000
+WAITING_FACTS: Final = 65_536
+"""More than a large cluster has objects: all of them are told when the watcher starts."""
 RETRY_SECONDS: Final = 0.25
 
 log = structlog.get_logger()
@@ -27,14 +28,16 @@ class Outbox:
     once, a recovery or what the cluster holds, is tried until it is acknowledged.
     """
 
-    def __init__(self, bus: Bus, clock: Clock, *, fresh_seconds: float) -> None:
+    def __init__(
+        self, bus: Bus, clock: Clock, *, fresh_seconds: float, capacity: int = WAITING_FACTS
+    ) -> None:
         self._bus = bus
         self._clock = clock
         self._fresh_seconds = fresh_seconds
-        self._waiting: asyncio.Queue[tuple[Event, float]] = asyncio.Queue(WAITING_FACTS)
+        self._waiting: asyncio.Queue[tuple[Event, float]] = asyncio.Queue(capacity)
 
     def put(self, facts: tuple[Event, ...]) -> None:
-        """Hand over facts; never waits. Beyond `WAITING_FACTS` they are dropped and counted."""
+        """Hand over facts; never waits. Beyond the capacity they are dropped and counted."""
         for fact in facts:
             _tell(fact)
             try:

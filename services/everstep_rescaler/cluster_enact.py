@@ -34,6 +34,7 @@ from everstep_rescaler.cluster_model import (
 from everstep_rescaler.metrics import WRITES
 
 RECORD_TRIES: Final = 5
+DETAIL_CHARACTERS: Final = 500
 Verb = Literal["cordon", "taint", "release", "delete_pod", "force_delete_pod", "annotate"]
 
 log = structlog.get_logger()
@@ -74,7 +75,7 @@ class ClusterDesk:
         detail = f"generation {change.generation}"
         written = _written(scene.record, "annotate", job.job.name, job.uid, detail)
         return await self._attempt(
-            (written,), lambda: self._api.annotate_job(job, change.generation)
+            scene, (written,), lambda: self._api.annotate_job(job, change.generation)
         )
 
     async def _delete(self, scene: Scene, change: DeletePod) -> bool:
@@ -82,7 +83,7 @@ class ClusterDesk:
         verb: Verb = "force_delete_pod" if change.force else "delete_pod"
         written = _written(scene.record, verb, pod.name, pod.uid, change.reason)
         return await self._attempt(
-            (written,), lambda: self._api.delete_pod(pod, force=change.force)
+            scene, (written,), lambda: self._api.delete_pod(pod, force=change.force)
         )
 
     async def _quarantine(self, scene: Scene, change: Quarantine) -> bool:
@@ -103,7 +104,7 @@ class ClusterDesk:
             )
             return "done" if node.quarantined_by is None else "already"
 
-        return await self._attempt(written, work)
+        return await self._attempt(scene, written, work)
 
     async def release(self, known: NodeRecord, release: Release) -> bool:
         """End a quarantine, and undo only what Everstep had done; as `make`."""
@@ -147,7 +148,10 @@ class ClusterDesk:
         raise RevisionMismatchError(key=key, expected=0)
 
     async def _attempt(
-        self, told: Sequence[ClusterWritten], work: Callable[[], Awaitable[Written]]
+        self,
+        scene: Scene,
+        told: Sequence[ClusterWritten],
+        work: Callable[[], Awaitable[Written]],
     ) -> bool:
         """Do the work if we may, and tell of each part of it; whether it was done."""
         outcome: Literal["done", "already", "refused"] = "refused"
@@ -156,7 +160,7 @@ class ClusterDesk:
             try:
                 outcome, why = await work(), {}
             except RejectedError as error:
-                why = {"detail": str(error)}
+                why = {"detail": str(error)[:DETAIL_CHARACTERS]}
         for fact in told:
             fact = fact.model_copy(update={"at": self._clock.now(), "outcome": outcome, **why})
             WRITES.labels(fact.verb, outcome).inc()
@@ -168,7 +172,7 @@ class ClusterDesk:
                 outcome=outcome,
                 detail=fact.detail,
             )
-            await self._bus.publish(fact)
+            await self._bus.publish(fact, cause=Cause(correlation_id=scene.record.incident))
         return outcome != "refused"
 
 
