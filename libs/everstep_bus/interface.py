@@ -32,6 +32,13 @@ class Received:
 Handler = Callable[[Received], Awaitable[None]]
 """Returns: the message is acknowledged. `TransientBusError`: redelivered. Anything else: DEAD."""
 
+Proven = Callable[[], None]
+"""Called every few seconds while a subscription proves that it delivers; connected is no proof."""
+
+
+def unheard() -> None:
+    """A proof that nobody asked for."""
+
 
 @dataclass(frozen=True)
 class Entry(Generic[M]):
@@ -74,7 +81,7 @@ class KeyValue(Protocol[M]):
         """All values, in key order."""
         ...
 
-    def watch(self) -> AsyncIterator[Entry[M]]:
+    def watch(self, *, proven: Proven = unheard) -> AsyncIterator[Entry[M]]:
         """All values, then every change, in order per key, until closed.
 
         Survives reconnects, restarts and the loss of its consumer: it compares itself with the
@@ -106,7 +113,9 @@ class Bus(Protocol):
         """Publish telemetry, at most once: dropped, never kept, while the bus is away."""
         ...
 
-    async def consume(self, consumer: Consumer, handler: Handler) -> None:
+    async def consume(
+        self, consumer: Consumer, handler: Handler, *, proven: Proven = unheard
+    ) -> None:
         """Handle a durable consumer's messages one by one until cancelled.
 
         Acknowledges after the handler; keeps extending the acknowledgement deadline while it
@@ -159,7 +168,10 @@ class Bus(Protocol):
     def answer(
         self, query: type[Q], handler: Callable[[Q], Awaitable[Reply]], *, address: str = ""
     ) -> AbstractAsyncContextManager[None]:
-        """Answer queries while the context is open. ``address`` as in `Query.address`."""
+        """Answer queries while the context is open. ``address`` as in `Query.address`.
+
+        Several at once. A handler is cancelled when the connection is lost: nobody would hear it.
+        """
         ...
 
 

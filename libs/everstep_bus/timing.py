@@ -2,8 +2,8 @@
 
 from typing import Final
 
-WATCH_CHECK_SECONDS: Final = 5.0
-"""A watch compares itself with its bucket at least this often (a third of what EC-04 allows)."""
+WATCH_CHECK_SECONDS: Final = 2.0
+"""A watch compares itself with its bucket this often, and is made anew at the second difference."""
 ORDER_RESYNC_SECONDS: Final = 1.0
 """An agent reads its job's last order at least this often (R8)."""
 ACK_WAIT_FRACTION: Final = 3.0

@@ -35,6 +35,8 @@ class NatsWorld:
     """A server of its own, and a client of it that may do everything."""
 
     directory: Path
+    patient: bool = True
+    """The server waits long before it calls a client stale: tests share a busy machine."""
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     def __post_init__(self) -> None:
@@ -151,5 +153,7 @@ class NatsWorld:
         path = self.directory / "server" / "nats-server.conf"
         config = json.loads(path.read_text())
         config["accounts"]["EVERSTEP"]["users"].append({"nkey": public_key(self._root_seed)})
+        if self.patient:
+            config["ping_interval"] = "5s"
         path.write_text(json.dumps(config))
         self.server.reload()

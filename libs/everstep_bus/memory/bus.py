@@ -18,7 +18,7 @@ from everstep_bus.background import background
 from everstep_bus.decoding import decode_on
 from everstep_bus.delivery import Delivery, received_of
 from everstep_bus.errors import NoReplyError, TransientBusError, UndecodableMessageError
-from everstep_bus.interface import Handler, PostedOrder, Received
+from everstep_bus.interface import Handler, PostedOrder, Proven, Received, unheard
 from everstep_bus.memory.broker import MemoryBroker
 from everstep_bus.memory.client import MemoryClient
 from everstep_bus.memory.consuming import Consuming
@@ -65,8 +65,10 @@ class MemoryBus:
         except TransientBusError:
             return  # telemetry is at most once, and nobody waits for its acknowledgement
 
-    async def consume(self, consumer: Consumer, handler: Handler) -> None:
-        await Consuming(self._client, consumer, handler).run()
+    async def consume(
+        self, consumer: Consumer, handler: Handler, *, proven: Proven = unheard
+    ) -> None:
+        await Consuming(self._client, consumer, handler, proven).run()
 
     def kv(self, bucket: Bucket[M]) -> MemoryKeyValue[M]:
         return MemoryKeyValue(self._client, bucket)

@@ -12,6 +12,7 @@ from everstep_contract.layout import DEAD, Stream
 
 from everstep_bus.delivery import Delivery, dead_letter, dead_letter_id
 from everstep_bus.errors import TransientBusError
+from everstep_bus.interface import Proven, unheard
 from everstep_bus.memory.broker import MemoryBroker
 from everstep_bus.memory.connections import Link
 from everstep_bus.memory.stream import MemoryStream, Stored
@@ -99,7 +100,12 @@ class MemoryClient:
         await self.write(DEAD, subjects.dead_subject(letter.subject), headers, payload)
 
     async def follow(
-        self, spec: Stream, *, resync_seconds: float, all_messages: bool = False
+        self,
+        spec: Stream,
+        *,
+        resync_seconds: float,
+        all_messages: bool = False,
+        proven: Proven = unheard,
     ) -> AsyncIterator[Stored]:
         """The newest message of each subject (or all), then each new one, whatever happens.
 
@@ -115,6 +121,7 @@ class MemoryClient:
                 continue
             if stream is not known or stream.losses != losses:
                 cursor, known, losses = 0, stream, stream.losses
+            proven()
             backlog = stream.after(cursor) if all_messages else _newest_after(stream, cursor)
             stored = next(iter(backlog), None)
             if stored is None:

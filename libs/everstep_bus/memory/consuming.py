@@ -6,7 +6,7 @@ from everstep_contract.layout import Consumer
 
 from everstep_bus.delivery import Again, Dead, Delivery, Done, Outcome, dead_letter_id, handle
 from everstep_bus.errors import TransientBusError
-from everstep_bus.interface import Handler
+from everstep_bus.interface import Handler, Proven
 from everstep_bus.memory.client import MISSING_STREAM_SECONDS, MemoryClient
 from everstep_bus.memory.consumer import MemoryConsumer
 from everstep_bus.memory.stream import MemoryStream
@@ -17,7 +17,10 @@ from everstep_bus.timing import WATCH_CHECK_SECONDS
 class Consuming:
     """Takes deliveries one by one for as long as it runs."""
 
-    def __init__(self, client: MemoryClient, consumer: Consumer, handler: Handler) -> None:
+    def __init__(
+        self, client: MemoryClient, consumer: Consumer, handler: Handler, proven: Proven
+    ) -> None:
+        self._proven = proven
         self._client = client
         self._consumer = consumer
         self._handler = handler
@@ -44,6 +47,7 @@ class Consuming:
         durable = self._client.broker.consumer(self._consumer, resume_after=resume_after)
         now = _now()
         delivery = durable.take(stream, now)
+        self._proven()
         if delivery is None:
             due_seconds = durable.next_due() - now
             await stream.changed.wait(min(due_seconds, WATCH_CHECK_SECONDS))

@@ -9,7 +9,7 @@ from everstep_contract.layout import Bucket, bucket_stream, bucket_subject
 from everstep_bus.decoding import decode_value
 from everstep_bus.delivery import Delivery
 from everstep_bus.errors import RevisionMismatchError, UndecodableMessageError
-from everstep_bus.interface import Entry
+from everstep_bus.interface import Entry, Proven, unheard
 from everstep_bus.memory.client import MemoryClient
 from everstep_bus.memory.stream import Stored
 from everstep_bus.timing import WATCH_CHECK_SECONDS
@@ -46,9 +46,11 @@ class MemoryKeyValue(Generic[M]):
         living = (entry for entry in entries if entry.value is not None)
         return tuple(sorted(living, key=lambda entry: entry.key))
 
-    async def watch(self) -> AsyncIterator[Entry[M]]:
+    async def watch(self, *, proven: Proven = unheard) -> AsyncIterator[Entry[M]]:
         seen: dict[str, Stored] = {}
-        async for stored in self._client.follow(self._spec, resync_seconds=WATCH_CHECK_SECONDS):
+        async for stored in self._client.follow(
+            self._spec, resync_seconds=WATCH_CHECK_SECONDS, proven=proven
+        ):
             if seen.get(stored.subject) is stored:
                 continue
             seen[stored.subject] = stored

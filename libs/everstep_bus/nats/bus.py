@@ -24,7 +24,7 @@ from everstep_bus.counts import BusCounts
 from everstep_bus.decoding import decode_on
 from everstep_bus.delivery import Delivery, received_of
 from everstep_bus.errors import NoReplyError, TransientBusError, UndecodableMessageError
-from everstep_bus.interface import Handler, PostedOrder, Received
+from everstep_bus.interface import Handler, PostedOrder, Proven, Received, unheard
 from everstep_bus.nats.answering import answering
 from everstep_bus.nats.consuming import Consuming
 from everstep_bus.nats.feed import subscribed
@@ -81,11 +81,14 @@ class NatsBus:
                 raise TransientBusError("the socket takes nothing")
             async with session.call("report"):
                 await session.client.publish(subject, payload, headers=headers)
+                await asyncio.sleep(0)  # or many reports would keep the loop from answering pings
         except TransientBusError:
             self.counts.dropped += 1
 
-    async def consume(self, consumer: Consumer, handler: Handler) -> None:
-        await Consuming(self._jetstream, consumer, handler).run()
+    async def consume(
+        self, consumer: Consumer, handler: Handler, *, proven: Proven = unheard
+    ) -> None:
+        await Consuming(self._jetstream, consumer, handler, proven).run()
 
     def kv(self, bucket: Bucket[M]) -> NatsKeyValue[M]:
         return NatsKeyValue(self._jetstream, bucket)

@@ -11,7 +11,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from everstep_bus.background import background
 from everstep_bus.delivery import Again, Dead, Delivery, Done, Outcome, dead_letter_id, handle
 from everstep_bus.errors import TransientBusError
-from everstep_bus.interface import Handler
+from everstep_bus.interface import Handler, Proven
 from everstep_bus.nats.jetstream import JetStream, StreamState
 from everstep_bus.nats.link import backoff_seconds
 from everstep_bus.nats.pull import POLL_SECONDS, PulledFrom, pulling
@@ -35,11 +35,13 @@ class Consuming:
     bury it ourselves, before we tell the server, so a crash in between buries it again.
     """
 
-    def __init__(self, jetstream: JetStream, consumer: Consumer, handler: Handler) -> None:
+    def __init__(
+        self, jetstream: JetStream, consumer: Consumer, handler: Handler, proven: Proven
+    ) -> None:
         self._jetstream = jetstream
         self._consumer = consumer
         self._handler = handler
-        self._source = PulledFrom(consumer.stream.name, consumer.name, ONE_AT_A_TIME)
+        self._source = PulledFrom(consumer.stream.name, consumer.name, ONE_AT_A_TIME, proven)
         self._progress = Progress()
         self._created = ""
 

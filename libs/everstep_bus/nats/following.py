@@ -8,6 +8,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -17,6 +18,7 @@ from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
 from everstep_bus.errors import TransientBusError
+from everstep_bus.interface import Proven, unheard
 from everstep_bus.nats.jetstream import JetStream, Stored
 from everstep_bus.nats.link import backoff_seconds
 from everstep_bus.nats.pull import ConsumerLostError, PulledFrom, pulling
@@ -44,7 +46,7 @@ class Followed(NamedTuple):
 
 
 async def newest(
-    jetstream: JetStream, spec: Stream, *, check_seconds: float
+    jetstream: JetStream, spec: Stream, *, check_seconds: float, proven: Proven = unheard
 ) -> AsyncIterator[Stored]:
     """The newest message of each subject, then each newer one, in order per subject, for ever.
 
@@ -58,7 +60,7 @@ async def newest(
         await jetstream.link.session()
         try:
             await view.begin()
-            feed = _feed(jetstream, spec, spec.subjects, 1, check_seconds)
+            feed = _feed(jetstream, _Reading(spec, spec.subjects, 1, check_seconds, proven))
             async with aclosing(feed):
                 async for followed in feed:
                     failures = 0
@@ -82,7 +84,7 @@ async def history(
             state = await jetstream.state(spec)
             if state.created != created or state.last_sequence < cursor:
                 cursor, created = 0, state.created
-            feed = _feed(jetstream, spec, filters, cursor + 1, ABANDONED_SECONDS)
+            feed = _feed(jetstream, _Reading(spec, filters, cursor + 1, ABANDONED_SECONDS))
             async with aclosing(feed):
                 async for followed in feed:
                     failures = 0
@@ -144,25 +146,31 @@ class _View:
         self._suspect = not same
 
 
-async def _feed(
-    jetstream: JetStream,
-    spec: Stream,
-    filters: tuple[str, ...],
-    start: int,
-    idle_seconds: float,
-) -> AsyncGenerator[Followed | None, None]:
-    """Messages from sequence ``start``; None whenever none came for ``idle_seconds``.
+@dataclass(frozen=True)
+class _Reading:
+    """What one consumer on the server is to deliver, from sequence ``start``."""
+
+    spec: Stream
+    filters: tuple[str, ...]
+    start: int
+    idle_seconds: float
+    proven: Proven = unheard
+
+
+async def _feed(jetstream: JetStream, reading: _Reading) -> AsyncGenerator[Followed | None, None]:
+    """The messages; None whenever none came for ``idle_seconds``.
 
     Raises:
         TransientBusError: Something broke; what comes next may be lost on this feed.
     """
     session = await jetstream.link.session()
     name = f"follow-{secrets.token_hex(8)}"
-    await jetstream.make_consumer(spec, _consumer_config(name, filters, start))
+    await jetstream.make_consumer(reading.spec, _consumer_config(name, reading))
+    source = PulledFrom(reading.spec.name, name, BATCH, reading.proven)
     expected = 1
-    async with pulling(session, PulledFrom(spec.name, name, BATCH)) as pull:
+    async with pulling(session, source) as pull:
         while True:
-            message = await pull.next(idle_seconds)
+            message = await pull.next(reading.idle_seconds)
             if message is None:
                 yield None
                 continue
@@ -173,13 +181,13 @@ async def _feed(
             yield followed
 
 
-def _consumer_config(name: str, filters: tuple[str, ...], start: int) -> ConsumerConfig:
+def _consumer_config(name: str, reading: _Reading) -> ConsumerConfig:
     return ConsumerConfig(
         name=name,
         deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
-        opt_start_seq=start,
+        opt_start_seq=reading.start,
         ack_policy=AckPolicy.NONE,
-        filter_subjects=list(filters),
+        filter_subjects=list(reading.filters),
         inactive_threshold=ABANDONED_SECONDS,
         num_replicas=1,
         mem_storage=True,

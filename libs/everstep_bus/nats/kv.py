@@ -10,7 +10,7 @@ from everstep_contract.layout import Bucket, bucket_stream, bucket_subject
 from everstep_bus.decoding import decode_value
 from everstep_bus.delivery import Delivery
 from everstep_bus.errors import RevisionMismatchError, UndecodableMessageError
-from everstep_bus.interface import Entry
+from everstep_bus.interface import Entry, Proven, unheard
 from everstep_bus.nats.following import newest
 from everstep_bus.nats.jetstream import JetStream, Stored
 from everstep_bus.timing import WATCH_CHECK_SECONDS
@@ -53,9 +53,10 @@ class NatsKeyValue(Generic[M]):
         found = await asyncio.gather(*map(read, subjects))
         return tuple(entry for entry in found if entry is not None)
 
-    async def watch(self) -> AsyncIterator[Entry[M]]:
-        feed = newest(self._jetstream, self._spec, check_seconds=WATCH_CHECK_SECONDS)
-        async for stored in feed:
+    async def watch(self, *, proven: Proven = unheard) -> AsyncIterator[Entry[M]]:
+        async for stored in newest(
+            self._jetstream, self._spec, check_seconds=WATCH_CHECK_SECONDS, proven=proven
+        ):
             try:
                 entry = self._entry(stored)
             except UndecodableMessageError as error:

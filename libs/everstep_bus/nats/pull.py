@@ -4,6 +4,7 @@ While a poll waits, the server sends a heartbeat every second; silence, or a sta
 poll for good, means that the consumer is gone, whatever the connection says (EC-03).
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from nats.aio.msg import Msg
 from nats.js.api import Header, StatusCode
 
 from everstep_bus.errors import TransientBusError
+from everstep_bus.interface import Proven, unheard
 from everstep_bus.nats.feed import Feed, subscribed
 from everstep_bus.nats.session import Session
 
@@ -37,18 +39,20 @@ class PulledFrom:
     stream: str
     consumer: str
     batch: int
+    proven: Proven = unheard
 
 
 class Pull:
     """One consumer's long poll."""
 
     def __init__(self, session: Session, source: PulledFrom, feed: Feed, inbox: str) -> None:
+        self._proven = source.proven
         self._session = session
         self._source = source
         self._feed = feed
         self._inbox = inbox
         self._coming = 0
-        self._silent_seconds = 0.0
+        self._heard_at = _now()
 
     async def next(self, wait_seconds: float) -> Msg | None:
         """The next message, or None if none came for about ``wait_seconds``.
@@ -57,17 +61,16 @@ class Pull:
             ConsumerLostError: Make the consumer anew.
             TransientBusError: The connection is lost.
         """
-        waited = 0.0
-        while waited < wait_seconds:
+        until = _now() + wait_seconds
+        while (left := until - _now()) > 0:
             if self._coming == 0:
                 await self._poll()
-            slice_seconds = min(HEARTBEAT_SECONDS, wait_seconds - waited)
-            found = await self._feed.next(slice_seconds)
+            found = await self._feed.next(min(left, HEARTBEAT_SECONDS))
             if found is None:
-                waited += slice_seconds
-                self._bear_silence(slice_seconds)
+                self._bear_silence()
                 continue
-            self._silent_seconds = 0.0
+            self._heard_at = _now()
+            self._proven()
             status = (found.headers or {}).get(Header.STATUS.value)
             if status is None:
                 self._coming -= 1
@@ -87,10 +90,10 @@ class Pull:
                 subject, json.dumps(request).encode(), reply=self._inbox
             )
         self._coming = self._source.batch
+        self._heard_at = _now()
 
-    def _bear_silence(self, seconds: float) -> None:
-        self._silent_seconds += seconds
-        if self._silent_seconds >= MISSED_HEARTBEATS * HEARTBEAT_SECONDS:
+    def _bear_silence(self) -> None:
+        if _now() - self._heard_at >= MISSED_HEARTBEATS * HEARTBEAT_SECONDS:
             raise self._lost("no heartbeat")
 
     def _mind(self, status: str, message: Msg) -> None:
@@ -104,6 +107,10 @@ class Pull:
 
     def _lost(self, why: str) -> ConsumerLostError:
         return ConsumerLostError(consumer=self._source.consumer, why=why)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 @asynccontextmanager

@@ -28,6 +28,14 @@ async def nats_world(tmp_path: Path) -> AsyncIterator[NatsWorld]:
         yield world
 
 
+@pytest.fixture
+async def vigilant_world(tmp_path: Path) -> AsyncIterator[NatsWorld]:
+    """A real nats-server that pings as it does in earnest."""
+    world = NatsWorld(tmp_path, patient=False)
+    async with started(world):
+        yield world
+
+
 @pytest.fixture(params=["memory", "nats"])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[BusWorld]:
     world = MemoryWorld() if request.param == "memory" else NatsWorld(tmp_path)

@@ -65,6 +65,22 @@ async def test_facts_are_handled_in_order_and_once(world: BusWorld) -> None:
     assert {one.attempt for one in handler.received} == {1}
 
 
+async def test_a_consumer_proves_that_it_consumes_while_nothing_comes(world: BusWorld) -> None:
+    bus, _ = await connected(world)
+    proofs: list[None] = []
+    async with background(
+        bus.consume(CONSUMER, Handler(), proven=lambda: proofs.append(None)),
+    ):
+        await eventually(lambda: proofs)
+        await world.stop()
+        await eventually(lambda: not bus.connected)
+        proofs.clear()
+        await asyncio.sleep(1.5)
+        assert not proofs
+        await world.start()
+        await eventually(lambda: proofs)
+
+
 async def test_a_consumer_goes_on_where_its_last_life_ended(world: BusWorld) -> None:
     bus, agent = await connected(world)
     first, second = Handler(), Handler()

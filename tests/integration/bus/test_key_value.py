@@ -78,6 +78,14 @@ async def test_ec04_a_watch_whose_feed_is_lost_finds_what_it_missed(world: BusWo
     assert [entry.value for entry in entries] == [record(7), record(8)]
 
 
+async def test_a_watch_proves_that_it_delivers_while_nothing_changes(world: BusWorld) -> None:
+    kv = (await world.service()).kv(JOBS)
+    proofs: list[None] = []
+    async with collected(kv.watch(proven=lambda: proofs.append(None))) as entries:
+        await eventually(lambda: len(proofs) >= 2)
+    assert entries == []
+
+
 async def test_a_watch_goes_on_after_the_server_came_back(world: BusWorld) -> None:
     bus = await world.service()
     kv = bus.kv(JOBS)

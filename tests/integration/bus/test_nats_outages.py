@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from everstep_bus.background import background
 from everstep_bus.errors import AccessDeniedError, TransientBusError
-from everstep_bus.interface import Connection, Disconnected, Received
+from everstep_bus.interface import Bus, Connection, Disconnected, Received
 from everstep_bus.nats import connect, link
 from everstep_bus.nats.credentials import public_key
 from everstep_contract import subjects
+from everstep_contract.base import Event
 from everstep_contract.clients import agent_client_name, service_client_name
 from everstep_contract.facts.job import StepAdvanced
 from everstep_contract.facts.worker import WorkerExited
@@ -63,6 +64,23 @@ async def test_ec04_deleting_the_consumer_behind_a_watch_rebuilds_it_once(
     assert bus.counts.rebuilds == 1
 
 
+async def test_ec04_a_watch_that_is_fed_nothing_but_heartbeats_finds_out(
+    nats_world: NatsWorld,
+) -> None:
+    bus = await nats_world.service()
+    kv = bus.kv(JOBS)
+    first = await kv.put(JOB.token, record(7), expected=0)
+    async with collected(kv.watch()) as entries:
+        await eventually(lambda: entries)
+        root = await nats_world.root_stream()
+        [feed] = await root.consumers_info("KV_jobs")
+        await root.pause_consumer("KV_jobs", feed.name, "2100-01-01T00:00:00Z")
+        await kv.put(JOB.token, record(8), expected=first)
+        await eventually(lambda: len(entries) == 2, within_seconds=15)
+    assert entries[1].value == record(8)
+    assert bus.counts.resyncs == 1
+
+
 async def test_ec38_a_client_never_gives_up_reconnecting(
     nats_world: NatsWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,12 +125,21 @@ async def test_ec39_a_flood_of_telemetry_does_not_crowd_out_a_fatal_event(
             for index in range(members):
                 await agent.report(report(index, sequence))
             if sequence == rounds // 2:
-                await agent.publish(fatal)
+                await eventually(lambda: published(agent, fatal))
         await eventually(lambda: acted == [fatal], within_seconds=5)
         everyone = {f"worker-{index}": rounds for index in range(members)}
         await eventually(lambda: newest == everyone)
     assert watcher.counts.skipped > 0
     assert watcher.counts.dropped == 0
+
+
+async def published(agent: Bus, event: Event) -> bool:
+    """Whether it is stored now; a publisher tries until it is."""
+    try:
+        await agent.publish(event)
+    except TransientBusError:
+        return False
+    return True
 
 
 async def reported(agent: object, newest: dict[str, int]) -> bool:
@@ -121,13 +148,13 @@ async def reported(agent: object, newest: dict[str, int]) -> bool:
     return bool(newest)
 
 
-async def test_a_frozen_client_is_stale_and_comes_back_by_itself(nats_world: NatsWorld) -> None:
+async def test_a_frozen_client_is_stale_and_comes_back_by_itself(vigilant_world: NatsWorld) -> None:
     """The silent death: nothing says goodbye, nats-server's own pings find out."""
-    events = await nats_world.server_events()
+    events = await vigilant_world.server_events()
     name = agent_client_name(JOB, "worker-0.1")
-    seed = nats_world.credentials / f"everstep-agent.{JOB.token}.nk"
+    seed = vigilant_world.credentials / f"everstep-agent.{JOB.token}.nk"
     process = await asyncio.create_subprocess_exec(
-        "python", "-c", CLIENT, nats_world.server.url, name, str(seed)
+        "python", "-c", CLIENT, vigilant_world.server.url, name, str(seed)
     )
     try:
         async with collected(events.advisories()) as advisories:
