@@ -135,6 +135,11 @@ class Fleet:
             nproc=report.gang.nproc_per_node,
         )
 
+    def step(self, index: int) -> int:
+        """The newest step that an agent has reported."""
+        report = self.report(index)
+        return report.step if report else 0
+
     def pids(self, index: int) -> list[int]:
         """The workers of one agent."""
         report = self.report(index)

@@ -1,6 +1,7 @@
 """What runs in a process that the zygote made: a worker's script, or a store host."""
 
 import atexit
+import faulthandler
 import json
 import os
 import random
@@ -75,6 +76,7 @@ def _prepare_worker(request: WorkerRequest, descriptors: tuple[int, ...]) -> Non
     os.environ[SOCKET_FD_VARIABLE] = str(descriptors[0])
     os.environ[PAGE_FD_VARIABLE] = str(descriptors[1])
     _redirect(request.log_dir)
+    faulthandler.enable()  # a crash in native code shows where the script was
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()

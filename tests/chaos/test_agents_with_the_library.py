@@ -1,0 +1,110 @@
+"""Real agents, the real library, real groups: the losses that a member's agent and workers heal.
+
+The test orders what a rescaler would.
+"""
+
+import os
+import signal
+from pathlib import Path
+
+from everstep_contract.facts.member import MemberFormed
+from everstep_contract.facts.worker import WorkerExited
+from support.agent_fleet import Fleet
+from support.polling import eventually
+
+TINY_TRAINING = Path(__file__).parents[1] / "support" / "tiny_training.py"
+
+
+async def training(agents: Fleet, members: int, *, nproc: int = 1) -> None:
+    """So many members, some steps into generation 1."""
+    for _ in range(members):
+        arguments = ("--nproc-per-node", str(nproc), str(TINY_TRAINING), str(agents.folder))
+        await agents.start_script(*arguments)
+    await agents.all_are("ready", 0)
+    await agents.order(1, tuple(range(members)))
+    await stepping(agents, 1, *range(members))
+
+
+async def stepping(agents: Fleet, generation: int, *members: int) -> None:
+    """All of these have taken some steps of this generation."""
+    await agents.all_are("stepping", generation, *members)
+    begun = [agents.step(index) for index in members]
+    await eventually(
+        lambda: all(agents.step(index) > step for index, step in zip(members, begun, strict=True))
+    )
+
+
+def digests(folder: Path) -> dict[int, set[str]]:
+    """What the weights were after each step, on every rank and in every life."""
+    found: dict[int, set[str]] = {}
+    for notes in folder.glob("tiny-*"):
+        for line in notes.read_text().splitlines():
+            _, step, _, digest = line.split()
+            found.setdefault(int(step), set()).add(digest)
+    return found
+
+
+async def test_ec11_survivors_of_the_stores_agent_go_on_in_their_processes(agents: Fleet) -> None:
+    await training(agents, 3)
+    before = agents.pids(1) + agents.pids(2)
+    agents.agents[0].send_signal(signal.SIGKILL)
+    await agents.order(2, (1, 2))
+    await stepping(agents, 2, 1, 2)
+    assert agents.pids(1) + agents.pids(2) == before
+    assert {formed.steps_lost for formed in agents.events(MemberFormed)} == {0}
+    assert all(len(seen) == 1 for seen in digests(agents.folder).values())
+
+
+async def test_a_killed_worker_comes_back_with_the_others_state(agents: Fleet) -> None:
+    await training(agents, 2, nproc=2)
+    killed, sibling = agents.pids(0)
+    os.kill(killed, signal.SIGKILL)
+    await eventually(lambda: agents.events(WorkerExited, 0))
+    await agents.order(2, (0, 1), restart=(agents.seat(0).member.incarnation,))
+    await stepping(agents, 2, 0, 1)
+    assert agents.pids(0)[1] == sibling
+    assert {formed.steps_lost for formed in agents.events(MemberFormed)} == {0}
+    assert all(len(seen) == 1 for seen in digests(agents.folder).values())
+
+
+async def test_r20_a_held_job_goes_on_where_it_was(agents: Fleet) -> None:
+    await training(agents, 2)
+    before = agents.pids(0) + agents.pids(1)
+    await agents.order(2, (0, 1), state="hold")
+    await agents.all_are("holding", 2)
+    held_at = agents.step(0)
+    await agents.order(3, (0, 1))
+    await stepping(agents, 3, 0, 1)
+    assert agents.pids(0) + agents.pids(1) == before
+    formed = [event for event in agents.events(MemberFormed) if event.generation == 3]
+    assert {event.agreed_step for event in formed} == {held_at}
+
+
+async def test_r19_a_newcomer_takes_its_state_from_the_living(agents: Fleet) -> None:
+    await training(agents, 2)
+    arguments = (str(TINY_TRAINING), str(agents.folder))
+    await agents.start_script(*arguments)
+    await agents.all_are("ready", 1, 2)
+    await agents.order(2, (0, 1, 2))
+    await stepping(agents, 2, 0, 1, 2)
+    assert {formed.steps_lost for formed in agents.events(MemberFormed)} == {0}
+    assert all(len(seen) == 1 for seen in digests(agents.folder).values())
+
+
+async def test_ec12_a_frozen_members_peers_leave_and_it_never_steps_again(agents: Fleet) -> None:
+    await training(agents, 3)
+    frozen = [agents.agents[2].pid, *agents.pids(2)]
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    await agents.order(2, (0, 1))
+    await stepping(agents, 2, 0, 1)
+    for pid in frozen:
+        os.kill(pid, signal.SIGCONT)
+    await agents.all_are("ready", 2, 2)
+    rows = [line.split() for line in steps_of(agents.folder, agents.pids(2)[0])]
+    assert {row[0] for row in rows} == {"1"}
+
+
+def steps_of(folder: Path, pid: int) -> list[str]:
+    """One worker's notes."""
+    return (folder / f"tiny-{pid}").read_text().splitlines()

@@ -1,0 +1,48 @@
+"""A script that trains a tiny model with the library, for ever, and notes each step.
+
+    python tiny_training.py FOLDER
+
+Appends ``GENERATION STEP WORLD_SIZE DIGEST`` to FOLDER/tiny-PID after each step.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import everstep
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+def batches(step: int, rank: int, _world_size: int) -> list[torch.Tensor]:
+    """One micro-batch, unlike any other step's or rank's."""
+    return [torch.full((4, 64), 1.0 + step % 10 + rank / 10)]
+
+
+def main() -> None:
+    torch.manual_seed(1)
+    own = nn.Linear(64, 64)
+    optimizer = torch.optim.AdamW(own.parameters(), lr=1e-3)
+    job = everstep.join()
+    with (Path(sys.argv[1]) / f"tiny-{os.getpid()}").open("a") as notes:
+        for generation in job.generations():
+            with generation:
+                model = DistributedDataParallel(own, device_mesh=generation.mesh)
+                generation.track(model=model, optimizer=optimizer)
+                for step in generation.steps(batches, total=1_000_000):
+                    for batch in step.micro_batches:
+                        loss = step.backward(model(batch).square().mean())
+                    optimizer.step()
+                    optimizer.zero_grad()
+                    step.completed(loss=loss)
+                    digest = float(own.weight.sum()).hex()
+                    place = f"{generation.number} {generation.step} {generation.world_size}"
+                    notes.write(f"{place} {digest}\n")
+                    notes.flush()
+                    time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    main()
