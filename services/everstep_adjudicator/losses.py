@@ -180,8 +180,17 @@ def rule_on_broken_groups(case: Case) -> Decision | Later | None:
         return Later(settled, "whoever broke the group of this generation")
     if case.undecided:
         return Later(None, "evidence about silent members of a broken group")
+    patience = settled + case.policy.hearing_seconds
+    if _unheard(case, record) and not _past(case, patience):
+        return Later(patience, "a detector's word about members that report no more")
     reason = "the group broke and all its members live"
     return _on_failure(case, _again(case, record, reason))
+
+
+def _unheard(case: Case, record: JobRecord) -> bool:
+    """Whether some member's reports stopped: dead perhaps, while the watcher is away itself."""
+    seats = (case.view.members.get(incarnation) for incarnation in record.incarnations)
+    return any(member is None or not member.live(case.now) for member in seats)
 
 
 def _first_step_overdue(case: Case, record: JobRecord) -> Decision | Later | None:

@@ -233,6 +233,25 @@ def test_r13_the_lost_one_behind_a_broken_group_is_found_first() -> None:
     assert room.verdicts == ["form", "shrink"]
 
 
+def test_r13_a_broken_group_waits_for_word_of_a_member_that_reports_no_more() -> None:
+    room = running()
+    room.kill("trainer-3.1")
+    room.hear(*(room.collective_failure(member(i)) for i in (2, 4)))
+    room.pass_time(room.policy.collective_settle_seconds + 1)
+    assert room.verdicts == ["form"]
+    room.hear(room.suspicion(member(3)))
+    room.answer(member(3), "silent")
+    assert room.verdicts == ["form", "shrink"]
+
+
+def test_r13_a_broken_group_waits_no_longer_than_a_detector_may_be_away() -> None:
+    room = running()
+    room.kill("trainer-3.1")
+    room.hear(*(room.collective_failure(member(i)) for i in (2, 4)))
+    room.pass_time(room.policy.collective_settle_seconds + room.policy.hearing_seconds)
+    assert room.record.verdict == RestartWorkers(failed=())
+
+
 def test_r21_without_a_survivor_and_without_proof_nothing_is_decided() -> None:
     room = running(2, min_member=1)
     room.kill("trainer-0.1", "trainer-1.1")
