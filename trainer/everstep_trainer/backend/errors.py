@@ -15,7 +15,8 @@ from typing import Literal
 
 from everstep_contract.errors import EverstepError
 
-Stage = Literal["barrier", "group"]
+Stage = Literal["device", "barrier", "group"]
+"""Opening this rank's end, meeting the others, connecting to them."""
 
 
 class GenerationEnded(BaseException):

@@ -102,8 +102,8 @@ def form(client: StoreClient, formation: Formation, ending: Ending) -> None:
         TransportError: On this platform gloo's connections cannot be cut.
     """
     ending.on_abandon(client.cut)
-    transport = ending.run(lambda: Transport(formation.construct_timeout), "device", MARGIN)
-    ending.transport = transport
+    patience = formation.construct_timeout
+    transport = ending.transport = _step(ending, lambda: Transport(patience), "device", patience)
     ending.on_end(transport.cut)
     ending.on_abandon(transport.cut)
     store = PrefixStore(formation.prefix, client.store)

@@ -6,7 +6,6 @@ and says which, so nobody can be in its place; no address comes from the launche
 
 import socket
 import threading
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
@@ -22,6 +21,9 @@ from everstep_trainer.backend.sockets import Address, cut_connections
 
 CONNECT_TIMEOUT: Final = timedelta(seconds=2)
 """Longest that torch goes on trying to connect, but for one more try after a pause."""
+
+KEPT: Final = 8
+"""Clients kept, those that were used last: the others are of members long gone."""
 
 _PAUSE: Final = timedelta(seconds=4)
 _BACKLOG: Final = 1024
@@ -98,18 +100,15 @@ class StoreClients:
         with self._lock:
             turn = self._connecting.setdefault((host, port), threading.Lock())
         with turn:
-            known = self._clients.get((host, port))
-            if known and known.usable:
-                return known
-            client = _connect(host, port)
-            self._clients[host, port] = client
+            with self._lock:
+                client = self._clients.pop((host, port), None)
+            if client is None or not client.usable:
+                client = _connect(host, port)
+            with self._lock:
+                self._clients[host, port] = client  # the last one is the one used last
+                for address in list(self._clients)[:-KEPT]:
+                    del self._clients[address]
             return client
-
-    def forget(self, keep: Callable[[str, int], bool]) -> None:
-        """Drop the clients of stores that no order names any more."""
-        with self._lock:
-            for address in [a for a in self._clients if not keep(*a)]:
-                del self._clients[address]
 
 
 def _connect(host: str, port: int) -> StoreClient:

@@ -42,10 +42,12 @@ def test_a_client_that_was_cut_is_replaced(hosted: TCPStore) -> None:
     assert second.store.get("key") == b"value"
 
 
-def test_a_store_that_no_order_names_is_forgotten(hosted: TCPStore) -> None:
+def test_the_client_that_was_not_used_for_longest_is_dropped(hosted: TCPStore) -> None:
     clients = StoreClients()
     first = clients.connect("127.0.0.1", hosted.port)
-    clients.forget(lambda _host, _port: False)
+    others = [stores.host_store("127.0.0.1") for _ in range(stores.KEPT)]
+    newer = [clients.connect("127.0.0.1", other.port) for other in others]
+    assert clients.connect("127.0.0.1", others[1].port) is newer[1]
     assert clients.connect("127.0.0.1", hosted.port) is not first
 
 
