@@ -27,7 +27,9 @@ START_SECONDS: Final = 15.0
 STOP_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.01
 START_ATTEMPTS: Final = 5
-"""A client that tries to reconnect may, on loopback, occupy the very port for a moment."""
+RETRY_SECONDS: Final = 0.6
+"""Between attempts: a client that tries to reconnect may, on loopback, connect to itself and so
+occupy the very port for as long as it waits for a server's hello (2 s)."""
 PR_SET_PDEATHSIG: Final = 1
 RELOADED: Final = b"Reloaded server configuration"
 
@@ -66,6 +68,7 @@ class NatsServer:
                 self.kill()
                 if attempt == START_ATTEMPTS:
                     raise
+                time.sleep(RETRY_SECONDS)
             else:
                 return
 
