@@ -46,14 +46,15 @@ class Consumer:
     """One durable consumer of EVENTS or TELEMETRY with explicit acknowledgement.
 
     ``ack_wait_seconds`` is how soon what a dead process held is delivered to another; a living
-    one keeps extending it. ``from_now``: the first time ever, skip what is already stored.
+    one keeps extending it. A handler that fails for now is tried ``max_deliveries`` times, by
+    default for about a minute. ``from_now``: the first time ever, skip what is already stored.
     """
 
     name: str
     stream: Stream
     filters: tuple[str, ...]
     ack_wait_seconds: float = 3.0
-    max_deliveries: int = 5
+    max_deliveries: int = 10
     from_now: bool = False
 
 

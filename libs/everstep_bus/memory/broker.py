@@ -67,7 +67,9 @@ class MemoryBroker:
             start = stream.last_sequence if spec.from_now else 0
             start = start if resume_after is None else min(resume_after, stream.last_sequence)
             self._consumers[key] = MemoryConsumer(spec, start, self.dice)
-        return self._consumers[key]
+        consumer = self._consumers[key]
+        consumer.spec = spec  # its last user's word counts, as it does on NATS
+        return consumer
 
     def lose_stream(self, name: str) -> None:
         """Lose a stream or a bucket (``KV_<bucket>``) with all its consumers."""

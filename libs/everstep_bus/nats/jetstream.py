@@ -140,14 +140,6 @@ class JetStream:
 
         await self.call(f"make consumer {config.name!r}", work)
 
-    async def remove_consumer(self, spec: Stream, name: str) -> None:
-        """Remove a consumer."""
-
-        async def work(stream: JetStreamContext) -> None:
-            await stream.delete_consumer(spec.name, name)
-
-        await self.call(f"remove consumer {name!r}", work)
-
     async def bury(self, delivery: Delivery, reader: str, reason: str) -> None:
         """Publish what cannot be decoded to DEAD, if the role may; a failure is not the reader's.
 

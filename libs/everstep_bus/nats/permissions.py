@@ -46,7 +46,7 @@ def _publishes(grant: Grant, job: JobKey | None) -> list[str]:
     streams = (*grant.reads, *map(bucket_stream, grant.reads_buckets))
     found += [subject for stream in streams for subject in _reads(stream)]
     if grant.consumes:
-        found += [subject for stream in grant.reads for subject in _consumes(stream)]
+        found += [f"$JS.ACK.{stream.name}.>" for stream in grant.reads]
     if grant.provisions:
         found += [subject for stream in ALL_STREAMS for subject in _provisions(stream)]
     return found
@@ -91,10 +91,6 @@ def _reads(stream: Stream) -> list[str]:
         f"{API}.CONSUMER.INFO.{name}.*",
         f"{API}.CONSUMER.MSG.NEXT.{name}.*",
     ]
-
-
-def _consumes(stream: Stream) -> list[str]:
-    return [f"{API}.CONSUMER.DELETE.{stream.name}.*", f"$JS.ACK.{stream.name}.>"]
 
 
 def _provisions(stream: Stream) -> list[str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from dataclasses import replace
 
 import pytest
 from everstep_bus.background import background
@@ -232,6 +233,18 @@ async def test_a_durable_that_was_lost_goes_on_behind_the_last_acknowledged(
         await agent.publish(step_advanced(4))
         await eventually(lambda: len(handler.received) == 4)
     assert handler.messages == [*map(step_advanced, (1, 2, 3, 4))]
+
+
+async def test_a_durable_follows_its_consumer_to_other_filters(world: BusWorld) -> None:
+    bus, agent = await connected(world)
+    before, after = Handler(), Handler()
+    narrow = replace(CONSUMER, filters=FILTERS[:1])
+    async with background(bus.consume(narrow, before)):
+        await agent.publish(step_advanced(1))
+        await eventually(lambda: len(before.received) == 1)
+    async with background(bus.consume(CONSUMER, after)):
+        await agent.publish(member_left(1))
+        await eventually(lambda: member_left(1) in after.messages)
 
 
 async def test_a_lost_stream_is_made_anew_and_consumed_again(world: BusWorld) -> None:

@@ -35,6 +35,30 @@ async def test_a_consumer_ahead_of_a_stream_that_lost_its_tail_misses_nothing_ne
         await eventually(lambda: step_advanced(5) in handled)
 
 
+async def test_what_was_published_after_the_loss_is_handled_though_its_sequences_were_used(
+    world: BusWorld,
+) -> None:
+    """The consumer is away meanwhile, and remembers sequences that mean other messages now."""
+    bus, agent = await world.service(), await world.agent(JOB, "worker-0.1")
+    handled: list[object] = []
+
+    async def handle(received: Received) -> None:
+        handled.append(received.message)
+
+    await agent.publish(step_advanced(1))
+    await world.remember()
+    for step in (2, 3, 4, 5):
+        await eventually(lambda: published(agent, step_advanced(step)))  # noqa: B023  # awaited
+    async with background(bus.consume(CONSUMER, handle)):
+        await eventually(lambda: len(handled) == 5)
+    await world.lose_since(EVENTS.name)
+    for step in (6, 7):
+        await eventually(lambda: published(agent, step_advanced(step)))  # noqa: B023  # awaited
+    handled.clear()
+    async with background(bus.consume(CONSUMER, handle)):
+        await eventually(lambda: {step_advanced(6), step_advanced(7)} <= set(handled))
+
+
 async def test_a_watch_yields_what_its_bucket_holds_after_losing_its_tail(
     world: BusWorld,
 ) -> None:

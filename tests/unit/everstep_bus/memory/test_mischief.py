@@ -19,7 +19,7 @@ from support.messages import JOB, order, probe, probe_reply, record, report, ste
 from support.polling import collected
 from support.virtual_time import START, VirtualClock, in_virtual_time
 
-STEPS = Consumer("adjudicator", EVENTS, (subjects.event_filter(StepAdvanced),))
+STEPS = Consumer("adjudicator", EVENTS, (subjects.event_filter(StepAdvanced),), max_deliveries=5)
 
 
 def broker(**mischief: float) -> MemoryBroker:
