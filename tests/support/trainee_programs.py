@@ -3,6 +3,7 @@
 import contextlib
 import faulthandler
 import hashlib
+import inspect
 import os
 import signal
 import sys
@@ -179,6 +180,14 @@ def lines_of(function: Callable[..., Any]) -> list[int]:
 
 
 INTERRUPTIBLE_LINES = len(lines_of(turn))
+
+
+def line_index(text: str) -> int:
+    """Which line of the body of ``turn`` reads like this."""
+    source, first = inspect.getsourcelines(turn)
+    return next(
+        index for index, line in enumerate(lines_of(turn)) if source[line - first].strip() == text
+    )
 
 
 class Interruption:

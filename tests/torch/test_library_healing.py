@@ -251,3 +251,19 @@ def test_a_worker_ends_when_its_agent_is_gone(house: RankHouse) -> None:
     go_on(job, [0], generation=1)
     job[0].hang_up()
     assert "AgentGoneError" in job[0].rank.until("crashed")["error"]
+
+
+def test_twenty_generations_leave_no_thread_no_descriptor_and_no_memory_behind(
+    house: RankHouse,
+) -> None:
+    job = TrainingJob(house, TRAIN, workers=2)
+    used = []
+    for _ in range(20):
+        generation = job.order([0, 1])
+        go_on(job, [0, 1], generation, steps=1)
+        used.append(job[0].rank.until("agreed", generation=generation))
+    settled, last = used[4:8], used[-4:]
+    for kind in ("threads", "descriptors"):
+        assert max(said[kind] for said in last) <= max(said[kind] for said in settled)
+    growth = min(said["rss_bytes"] for said in last) - min(said["rss_bytes"] for said in settled)
+    assert growth < 8 << 20

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from everstep_trainer.library.errors import ReplicasDifferError
+from everstep_trainer.library.errors import ReplicasDifferError, StateLostError
 from everstep_trainer.library.versions import NOT_WHOLE
 
 
@@ -78,6 +78,7 @@ def agree(standings: Sequence[Standing]) -> Agreement:
 
     Raises:
         ReplicasDifferError: The ranks do not track the same objects.
+        StateLostError: Steps were done, but no rank holds a whole state any more.
     """
     _require_same_structure(standings)
     for rewind, versions in (
@@ -89,6 +90,9 @@ def agree(standings: Sequence[Standing]) -> Agreement:
             ahead = tuple(rank for rank, version in enumerate(versions) if version == newest)
             behind = tuple(rank for rank, version in enumerate(versions) if version != newest)
             return Agreement(newest, ahead, behind, rewind)
+    done = max(standing.newest_step for standing in standings)
+    if done > 0:
+        raise StateLostError(done)
     everybody_else = tuple(range(1, len(standings)))
     return Agreement(Version(0, 0), (0,), everybody_else, fresh=True)
 

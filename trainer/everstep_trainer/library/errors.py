@@ -7,6 +7,7 @@ EverstepError
     │   └── StaleGroupError     something of an earlier generation was used in a later one
     ├── StateError              the tracked objects cannot be one replica of the job's state
     │   ├── ReplicasDifferError     not the same objects, names or shapes on every rank
+    │   ├── StateLostError          no living worker holds a whole state, in use or as a snapshot
     │   └── UncarriableStateError   a value that cannot be sent without pickle
     └── AgentGoneError          the member's agent ended; so must its workers
 """
@@ -44,6 +45,16 @@ class StateError(LibraryError):
 
 class ReplicasDifferError(StateError):
     """The ranks track different things, so that none can take over another's state."""
+
+
+class StateLostError(StateError):
+    """Every replica is torn, and there is no snapshot: going on would train on rubbish."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(
+            f"step {step} was reached, but no living worker holds a whole state, nor a snapshot"
+        )
+        self.step = step
 
 
 class UncarriableStateError(StateError):

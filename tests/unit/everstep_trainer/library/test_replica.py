@@ -1,0 +1,115 @@
+"""The tracked objects, taken together."""
+
+from typing import Any
+
+import pytest
+import torch
+from everstep_trainer.library.errors import StateError
+from everstep_trainer.library.replica import Replica
+from everstep_trainer.library.tree import pack, unpack
+from torch import nn
+
+
+def parts(seed: int, width: int = 3) -> dict[str, Any]:
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(width, width), nn.BatchNorm1d(width))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    return {"model": model, "optimizer": optimizer, "scheduler": scheduler}
+
+
+def step(made: dict[str, Any]) -> None:
+    made["model"](torch.randn(4, 3)).square().mean().backward()
+    made["optimizer"].step()
+    made["scheduler"].step()
+
+
+def text(replica: Replica) -> tuple[str, list[torch.Tensor]]:
+    state = replica.capture()
+    del state["rng"]
+    packed = pack(state, "state")
+    return packed.text, packed.tensors
+
+
+def test_a_newcomer_that_never_stepped_takes_over_the_optimizers_state_too() -> None:
+    old, new = parts(1), parts(2)
+    step(old)
+    source, target = Replica(old), Replica(new)
+    target.restore(unpack(pack(source.capture(), "state")))
+    assert text(target)[0] == text(source)[0]
+    assert all(map(torch.equal, text(target)[1], text(source)[1]))
+    assert new["optimizer"].param_groups[0]["lr"] == 0.05
+
+
+def test_what_was_restored_is_not_shared_with_what_it_came_from() -> None:
+    old, new = parts(1), parts(2)
+    step(old)
+    state = Replica(old).capture()
+    Replica(new).restore(state)
+    before = [tensor.clone() for tensor in pack(state, "state").tensors]
+    step(new)
+    assert all(map(torch.equal, before, pack(state, "state").tensors))
+
+
+def test_random_numbers_go_on_as_they_would_have() -> None:
+    replica = Replica(parts(1))
+    state = replica.capture()
+    expected = torch.randn(3)
+    torch.randn(5)
+    replica.restore(state)
+    assert torch.equal(torch.randn(3), expected)
+
+
+def test_random_states_may_lie_anywhere_in_a_larger_tensor() -> None:
+    replica = Replica(parts(1))
+    state = replica.capture()
+    larger = torch.zeros(10_000, dtype=torch.uint8)
+    larger[16 : 16 + 5056] = state["rng"]["torch"]
+    state["rng"]["torch"] = larger[16 : 16 + 5056]
+    expected = torch.randn(3)
+    replica.restore(state)
+    assert torch.equal(torch.randn(3), expected)
+
+
+def test_replicas_of_other_shapes_have_another_structure() -> None:
+    same = Replica(parts(2)).structure()
+    assert Replica(parts(1)).structure() == same
+    assert Replica(parts(1, width=4)).structure() != same
+
+
+def test_a_state_of_another_shape_is_refused_by_name() -> None:
+    state = Replica(parts(1)).capture()
+    with pytest.raises(StateError, match=r"model\.0\.weight: shape \(4, 4\) was another before"):
+        Replica(parts(1, width=4)).restore(state)
+
+
+def test_a_state_of_other_names_is_refused() -> None:
+    state = Replica({"model": nn.Linear(3, 3)}).capture()
+    with pytest.raises(StateError, match="model has other parameters or buffers"):
+        Replica({"model": nn.Linear(3, 3, bias=False)}).restore(state)
+
+
+def test_what_has_no_state_cannot_be_tracked() -> None:
+    with pytest.raises(StateError, match=r"sampler \(object\) has no state_dict"):
+        Replica({"sampler": object()})
+
+
+def test_an_optimizer_without_its_model_is_refused() -> None:
+    with pytest.raises(StateError, match="optimizer steps 4 parameters of no tracked module"):
+        Replica({"optimizer": parts(1)["optimizer"]})
+
+
+def test_only_buffers_that_belong_to_the_state_are_kept_for_each_step() -> None:
+    model = nn.BatchNorm1d(3)
+    model.register_buffer("cache", torch.zeros(1000), persistent=False)
+    assert len(Replica({"model": model}).buffers()) == 3
+
+
+def test_a_compiled_model_is_tracked_as_the_model_it_wraps() -> None:
+    class OptimizedModule(nn.Module):  # as torch.compile makes one, which takes seconds to import
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self._orig_mod = inner
+
+    model = nn.Linear(3, 3)
+    assert Replica({"model": OptimizedModule(model)}).modules["model"] is model
