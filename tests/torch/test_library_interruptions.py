@@ -56,6 +56,7 @@ def torn_job(house: RankHouse, held: list[int], **settings: Any) -> TrainingJob:
         job.start(number, total=TOTAL, optimizers=2, lines=lines, **settings)
     job.order([0, 1])
     job.until("at_line", held, generation=1)
+    job.until("step", [number for number in (0, 1) if number not in held], step=2)
     job.order([0, 1])
     return job
 

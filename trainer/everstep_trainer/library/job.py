@@ -12,7 +12,7 @@ from everstep_trainer.library.environment import foreign_place, set_place
 from everstep_trainer.library.errors import LoopError
 from everstep_trainer.library.generation import Generation
 from everstep_trainer.library.orders import Orders
-from everstep_trainer.library.outcome import Broken, Done, Outcome, judge
+from everstep_trainer.library.outcome import Broken, Done, Ended, Outcome, judge
 from everstep_trainer.library.worker import Worker
 from everstep_trainer.link import Assignment, Failed, Finish, Finished, Left, Parked, ToWorker
 
@@ -143,20 +143,20 @@ class Job:
         set_place(self._environ, order)
 
     def _report(self, broken: Broken, order: Assignment, *, while_forming: bool) -> None:
-        log.warning("generation %d broke: %s", order.generation, broken.error)
+        log.warning("generation %d broke: %s", order.generation, broken.cause)
         self._worker.tell(
             Failed(
                 generation=order.generation,
                 verdict_id=order.verdict_id,
                 while_forming=while_forming,
                 peer_ranks=broken.peer_ranks,
-                detail=str(broken.error)[:MAX_DETAIL],
+                detail=str(broken.cause)[:MAX_DETAIL],
             )
         )
 
-    def _leave(self, order: Assignment, outcome: Outcome) -> ToWorker | None:
+    def _leave(self, order: Assignment, outcome: Ended | Broken) -> ToWorker | None:
         """Leave the group; the order that ended it, or the first that comes after it broke."""
-        backend.leave()
+        backend.leave(outcome.error)
         self._left_generation = order.generation
         if not isinstance(outcome, Broken):
             return self._orders.take()

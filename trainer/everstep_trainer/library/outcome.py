@@ -1,6 +1,5 @@
 """How a generation ends for its worker, judged from whatever came out of its block."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +12,7 @@ from everstep_trainer.backend import (
     GenerationEnded,
     StoreUnreachableError,
 )
+from everstep_trainer.backend.errors import causes
 from everstep_trainer.library.errors import StaleGroupError
 
 _NEVER_SWALLOWED: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
@@ -28,19 +28,25 @@ _BROKEN: Final = (
 class Ended:
     """An order, or the loss of the agent, ended the generation."""
 
+    error: BaseException
+
 
 @dataclass(frozen=True)
 class Broken:
-    """Forming or a collective failed before any order came."""
+    """Forming or a collective failed before any order came.
+
+    ``error`` is what came out of the script, ``cause`` what in it says how the group broke.
+    """
 
     error: BaseException
+    cause: BaseException
 
     @property
     def peer_ranks(self) -> tuple[int, ...]:
         """The ranks that the error names, if any."""
-        if isinstance(self.error, CollectiveFailedError):
-            return self.error.peer_ranks
-        return self.error.missing if isinstance(self.error, FormingFailedError) else ()
+        if isinstance(self.cause, CollectiveFailedError):
+            return self.cause.peer_ranks
+        return self.cause.missing if isinstance(self.cause, FormingFailedError) else ()
 
 
 @dataclass(frozen=True)
@@ -63,19 +69,10 @@ def judge(error: BaseException, ending: Ending) -> Outcome | None:
     if isinstance(error, _NEVER_SWALLOWED):
         return None
     if ending.reason is not None:
-        return Ended()
+        return Ended(error)
     if isinstance(error, GenerationEnded):
         raise StaleGroupError(error.generation, ending.generation) from error
     if ending.failure is not None:  # in a backward it arrives as some RuntimeError
-        return Broken(ending.failure)
-    broken = next((link for link in _chain(error) if isinstance(link, _BROKEN)), None)
-    return None if broken is None else Broken(broken)
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    link: BaseException | None = error
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
-        yield link
-        link = link.__cause__ or link.__context__
+        return Broken(error, ending.failure)
+    broken = next((cause for cause in causes(error) if isinstance(cause, _BROKEN)), None)
+    return None if broken is None else Broken(error, broken)
