@@ -25,6 +25,7 @@ class AgentSettings(ProcessSettings):
     job_namespace: Name = "default"
     job_name: Name | None = None
     job_uid: Name | None = Field(default=None, description="Default: made of namespace and name.")
+    pod_group: str = Field(default="", description="PodGroup's name, <job>-<job uid> by Volcano.")
     pod_name: Name | None = Field(default=None, description="Default: unlike any other agent's.")
     pod_uid: Name | None = None
     pod_ip: str | None = Field(default=None, description="Default: what NATS is reached from.")
@@ -62,7 +63,7 @@ def me(settings: AgentSettings, command: Command, peer: Endpoint) -> Me:
     return Me(
         job=job,
         member=Member(
-            job_uid=settings.job_uid or str(job),
+            job_uid=settings.job_uid or _uid_in(settings.pod_group, job.name) or str(job),
             name=settings.pod_name or f"{socket.gethostname()}-{incarnation[:8]}",
             pod_uid=settings.pod_uid or incarnation,
             incarnation=incarnation,
@@ -82,3 +83,9 @@ def me(settings: AgentSettings, command: Command, peer: Endpoint) -> Me:
             max_restarts=command.max_restarts,
         ),
     )
+
+
+def _uid_in(pod_group: str, job_name: str) -> str:
+    """The Job's uid, which a pod's downward API has nowhere else; empty if it is not there."""
+    prefix = f"{job_name}-"
+    return pod_group.removeprefix(prefix) if pod_group.startswith(prefix) else ""
