@@ -14,6 +14,7 @@ TRAINER: Final = "everstep_trainer.drill_train"
 DOWNWARD: Final = {
     "EVERSTEP_JOB_NAMESPACE": "metadata.namespace",
     "EVERSTEP_JOB_NAME": "metadata.labels['volcano.sh/job-name']",
+    "EVERSTEP_POD_GROUP": "metadata.annotations['scheduling.k8s.io/group-name']",
     "EVERSTEP_POD_NAME": "metadata.name",
     "EVERSTEP_POD_UID": "metadata.uid",
     "EVERSTEP_POD_IP": "status.podIP",

@@ -56,11 +56,7 @@ async def run_drill(drill: Drill, board: Board) -> tuple[DrillDocument, tuple[st
     try:
         try:
             observed = await _observe(drill, board, folder, processes)
-            against = Against()
-            if drill.against_torchrun and drill.fault.torchrun is not None:
-                board.say("the same under plain torchrun: starting eight agents")
-                plan = TorchrunPlan(drill.fault.torchrun, folder / "torchrun", drill.seed)
-                against = Against(torchrun=await against_torchrun(plan, processes))
+            against = await _against(drill, board, folder, processes)
         finally:
             await processes.stop_all()
         left = await leftovers(mark, before)
@@ -68,6 +64,18 @@ async def run_drill(drill: Drill, board: Board) -> tuple[DrillDocument, tuple[st
     finally:
         if drill.keep is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _against(drill: Drill, board: Board, folder: Path, processes: Processes) -> Against:
+    if not drill.against_torchrun or drill.fault.torchrun is None:
+        return Against()
+    board.say("the same under plain torchrun: starting eight agents")
+    plan = TorchrunPlan(drill.fault.torchrun, folder / "torchrun", drill.seed)
+    try:
+        return Against(torchrun=await against_torchrun(plan, processes))
+    except CommandError as error:
+        board.say(f"no comparison: {error}")
+        return Against()
 
 
 async def _observe(drill: Drill, board: Board, folder: Path, processes: Processes) -> Observations:

@@ -161,7 +161,7 @@ class Stage:
                     "EVERSTEP_NATS_CANARY_SEED_PATH": str(canary),
                 }
             case "rescaler":
-                return {}
+                return cluster | {"EVERSTEP_MODE": "act"}
             case "adjudicator" | "checkpoint_indexer":
                 return {}
             case _:

@@ -1,0 +1,53 @@
+"""The drills as tests: each fault heals as its row of the table says, and leaves nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from everstep_cli.drill.faults import FAULTS, FaultName
+
+DRILL_SECONDS = 400
+QUICK = (FaultName.CRASH, FaultName.POWER_OFF, FaultName.WORKER)
+SEEDS = tuple(range(1, 1 + int(os.environ.get("DRILL_SEEDS", "1"))))
+"""How often the slow tests repeat each fault; ten before a release."""
+
+
+def drill(fault: FaultName, seed: int) -> dict[str, Any]:
+    """Run one drill; its document, with what it said where it is not healed."""
+    command = [sys.executable, "-m", "everstep_cli", "drill", "--json"]
+    command += ["--fault", fault, "--seed", str(seed)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=DRILL_SECONDS, check=False
+    )
+    assert done.stdout.count("\n") == 1, f"not one document: {done.stdout!r} {done.stderr[-3000:]}"
+    document: dict[str, Any] = json.loads(done.stdout)
+    assert document["healed"], done.stderr[-3000:]
+    assert done.returncode == 0, done.stderr[-3000:]
+    return document
+
+
+def check(fault: FaultName, seed: int) -> None:
+    """What every row of the table promises."""
+    document = drill(fault, seed)
+    assert document["steps_lost"] == 0
+    assert document["workers_kept"]
+    assert document["false_suspicions"] == 0
+    assert document["loss_last"] < document["loss_first"]
+    assert document["leftovers"] == {"processes": 0, "shared_memory_files": 0}
+
+
+@pytest.mark.timeout(DRILL_SECONDS)
+@pytest.mark.parametrize("fault", QUICK)
+def test_a_drill_heals_and_loses_no_step(fault: FaultName) -> None:
+    check(fault, seed=7)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(DRILL_SECONDS)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in QUICK])
+def test_every_fault_heals_and_loses_no_step(fault: FaultName, seed: int) -> None:
+    check(fault, seed)
