@@ -39,8 +39,8 @@ def measure(link: Link, descriptors: list[int], local_rank: int, number: int, pa
     inherit(descriptors, local_rank)
     text = Text(SEED)
     for generation in everstep.join().generations():
+        plain = Training(process_group=dist.new_group(backend="gloo"))  # not Everstep's to agree on
         with generation:
-            plain = Training(process_group=dist.new_group(backend="gloo"))
             ours = Training(device_mesh=generation.mesh)
             generation.track(model=ours.model, optimizer=ours.optimizer, scheduler=ours.scheduler)
             plain_steps = _plain_steps(plain, text, generation.rank, generation.world_size)
