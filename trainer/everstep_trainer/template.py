@@ -29,16 +29,12 @@ from everstep_trainer.agent.process import (
     flush_streams,
     why_not_fork,
 )
+from everstep_trainer.agent.zygote import PRELOAD
 
 COMMAND: Final = ["everstep", "run"]
 """What a request's command line must begin with."""
 MAX_REQUEST_BYTES: Final = 1 << 20
-_PRELOAD: Final = (
-    "torch",
-    "torch._dynamo",
-    "everstep_trainer.run",
-    "everstep_trainer.agent.launch",
-)
+_PRELOAD: Final = (*PRELOAD, "everstep_trainer.run", "everstep_trainer.agent.launch")
 _CLONE_NEWNET: Final = 0x4000_0000
 _READ_BYTES: Final = 1 << 16
 
@@ -93,8 +89,9 @@ class Template:
         self._selector.unregister(client.stream)
         client.stream.close()
         for pid in client.running:
-            with suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
+            for kill in (os.killpg, os.kill):  # one just forked leads no session yet
+                with suppress(ProcessLookupError):
+                    kill(pid, signal.SIGKILL)
 
     def _serve(self, client: _Client, request: dict[str, Any]) -> None:
         why_not = why_not_fork()

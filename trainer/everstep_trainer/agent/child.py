@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from everstep_trainer.agent.environment import STORE_PREFIX_VARIABLE
-from everstep_trainer.agent.process import die_with, flush_streams, name_process
+from everstep_trainer.agent.process import die_with, flush_streams, go_first, name_process
 from everstep_trainer.agent.spawning import Program, StoreRequest, WorkerRequest, decode, encode
 from everstep_trainer.link import PAGE_FD_VARIABLE, SOCKET_FD_VARIABLE
 
@@ -57,6 +57,7 @@ def _host_store(host: str, port_pipe: int) -> int:
     from everstep_trainer.backend.store import host_store  # imports torch: not in the agent
 
     name_process("everstep-store")
+    go_first()
     store = host_store(host)
     os.write(port_pipe, f"{store.port}\n".encode())
     os.close(port_pipe)

@@ -24,6 +24,7 @@ from everstep_trainer.agent.config import AgentSettings, me
 from everstep_trainer.agent.ending import EXIT_STATUS
 from everstep_trainer.agent.flags import Command, UsageError
 from everstep_trainer.agent.model import Me
+from everstep_trainer.agent.process import go_first
 from everstep_trainer.agent.service import Life, serve
 from everstep_trainer.agent.zygote import Zygote
 
@@ -32,6 +33,7 @@ EXIT_USAGE: Final = 2
 
 def launch(command: Command, zygote: Zygote, environ: Mapping[str, str]) -> int:
     """Be this command's agent; the process's exit status."""
+    go_first()
     try:
         settings = AgentSettings.parse(_with_flags(command, environ))
         _check_credentials(settings.nats_seed_path)

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_NAME: Final = 15
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _FIRST_PRIVATE_FD: Final = 3
+_FIRST_NICENESS: Final = -10
 
 
 def die_with(parent_pid: int) -> None:
@@ -25,6 +27,16 @@ def die_with(parent_pid: int) -> None:
         os._exit(1)
 
 
+def go_first() -> None:
+    """Be scheduled before the workers, if we may: who answers a ping late is taken for silent.
+
+    On two cores with a load of 30, waking took 13 ms instead of 30 ms in the median, and 60 to
+    90 ms instead of 180 to 330 ms at worst. It needs a privilege that few pods have.
+    """
+    with suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, _FIRST_NICENESS)
+
+
 def name_process(name: str) -> None:
     """What `ps` and `top` call this process; the kernel keeps 15 bytes."""
     _LIBC.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
@@ -35,10 +47,8 @@ def close_descriptors(keep: Collection[int]) -> None:
     for entry in list(Path("/proc/self/fd").iterdir()):
         descriptor = int(entry.name)
         if descriptor >= _FIRST_PRIVATE_FD and descriptor not in keep:
-            try:
+            with suppress(OSError):  # the listing's own descriptor
                 os.close(descriptor)
-            except OSError:  # the listing's own descriptor
-                continue
 
 
 def why_not_fork() -> str:

@@ -34,7 +34,7 @@ from everstep_trainer.agent.spawning import (
     WorkerRequest,
 )
 
-PRELOAD: Final = ("torch", "torch._dynamo")
+PRELOAD: Final = ("torch", "torch._dynamo", "everstep")
 """What every worker imports: torch.optim and DDP pull torch._dynamo in lazily, at twice torch's
 own cost. Anything more might start threads, and is the user's choice."""
 
