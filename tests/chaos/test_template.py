@@ -43,7 +43,7 @@ async def test_a_pod_has_its_own_environment_folder_and_session(
         EVERSTEP_NATS_URL="nats://127.0.0.1:1",
     )
     pod = await launcher.start(waiting)
-    assert os.getsid(pod.pid) == pod.pid
+    await eventually(lambda: os.getsid(pod.pid) == pod.pid)
     await eventually(lambda: "bus not reached" in (tmp_path / "log").read_text())
     pod.send_signal(signal.SIGKILL)
     assert await pod.wait() == -signal.SIGKILL
