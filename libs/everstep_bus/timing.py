@@ -13,6 +13,8 @@ PUBLISH_SECONDS: Final = 2.0
 FIRST_RETRY_SECONDS: Final = 0.1
 RETRY_FACTOR: Final = 4.0
 LONGEST_RETRY_SECONDS: Final = 10.0
+BURIALS: Final = 6
+"""Attempts to publish what a reader cannot decode to DEAD; then the log is all that tells of it."""
 CONCURRENT_ANSWERS: Final = 8
 """Queries one `answer` works on at once; more wait in its queue."""
 WAITING_QUERIES: Final = 64

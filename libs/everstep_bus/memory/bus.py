@@ -162,7 +162,7 @@ class MemoryBus:
             except UndecodableMessageError as error:
                 answer = service.refusal(str(error))
                 delivery = Delivery(asked.subject, asked.headers, asked.payload, 0)
-                await self._try_to_bury(delivery, "rpc", str(error))
+                await self._client.bury(delivery, "rpc", str(error))
             await asyncio.sleep(self._dice.delay_seconds())
             lost = self._dice.comes_true(self._dice.mischief.lose_reply)
             if responder.link.up and not lost and not asked.answer.done():
@@ -172,14 +172,8 @@ class MemoryBus:
         try:
             return _decode(stored, expected)
         except UndecodableMessageError as error:
-            await self._try_to_bury(_delivery(stored), reader, str(error))
+            await self._client.bury(_delivery(stored), reader, str(error))
             return None
-
-    async def _try_to_bury(self, delivery: Delivery, reader: str, reason: str) -> None:
-        try:
-            await self._client.bury(delivery, reader, reason)
-        except TransientBusError:
-            return  # whoever reads it next buries it
 
 
 def _decode(stored: Stored, expected: type[X]) -> X:

@@ -10,7 +10,8 @@ from everstep_contract.dead import DeadLetter
 from everstep_contract.envelope import encode
 from everstep_contract.layout import DEAD, Stream
 
-from everstep_bus.delivery import Delivery, dead_letter, dead_letter_id
+from everstep_bus.burying import bury
+from everstep_bus.delivery import Delivery
 from everstep_bus.errors import TransientBusError
 from everstep_bus.interface import Proven, unheard
 from everstep_bus.memory.broker import MemoryBroker
@@ -89,9 +90,9 @@ class MemoryClient:
         return sequence
 
     async def bury(self, delivery: Delivery, reader: str, reason: str) -> None:
-        """Publish what cannot be decoded to DEAD."""
-        letter = dead_letter(delivery, reader, "undecodable", reason, self.broker.now())
-        await self.bury_letter(letter, dead_letter_id(delivery, reader))
+        """Publish what cannot be decoded to DEAD; never fails its reader."""
+        now = self.broker.now()
+        await bury(delivery, reader, reason, at=now, publish=self.bury_letter)
 
     async def bury_letter(self, letter: DeadLetter, letter_id: str) -> None:
         """Publish a letter to DEAD under an id that makes a repeat harmless."""

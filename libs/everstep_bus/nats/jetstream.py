@@ -14,8 +14,9 @@ from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, ConsumerInfo, Header, RawStreamMsg
 from nats.js.errors import APIError, NotFoundError
 
-from everstep_bus.delivery import Delivery, dead_letter, dead_letter_id
-from everstep_bus.errors import RevisionMismatchError, TransientBusError
+from everstep_bus.burying import bury
+from everstep_bus.delivery import Delivery
+from everstep_bus.errors import RevisionMismatchError
 from everstep_bus.nats.link import Link
 from everstep_bus.nats.provision import provision
 from everstep_bus.nats.session import STREAM_NOT_FOUND, MissingStreamError, Session
@@ -141,17 +142,9 @@ class JetStream:
         await self.call(f"make consumer {config.name!r}", work)
 
     async def bury(self, delivery: Delivery, reader: str, reason: str) -> None:
-        """Publish what cannot be decoded to DEAD, if the role may; a failure is not the reader's.
-
-        Whoever reads the message next buries it again, under the same id.
-        """
-        if not self._grant.buries:
-            return
-        letter = dead_letter(delivery, reader, "undecodable", reason, self.now())
-        try:
-            await self.bury_letter(letter, dead_letter_id(delivery, reader))
-        except TransientBusError:
-            return
+        """Publish what cannot be decoded to DEAD, if the role may; never fails its reader."""
+        if self._grant.buries:
+            await bury(delivery, reader, reason, at=self.now(), publish=self.bury_letter)
 
     async def bury_letter(self, letter: DeadLetter, letter_id: str) -> None:
         """Publish a letter to DEAD under an id that makes a repeat harmless."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import nats.errors
+import nkeys  # type: ignore[import-untyped]  # it has no stubs
 import structlog
 from nats.aio.client import Client
 
@@ -85,8 +86,7 @@ class Link:
             try:
                 session = await self._connect(attempt)
             except (nats.errors.Error, OSError) as error:
-                self.counts.failures += 1
-                self._tell_once(self._heard or error)
+                self._note_failure(self._heard or error)
                 await asyncio.sleep(backoff_seconds(attempt))
                 attempt += 1
                 continue
@@ -108,18 +108,22 @@ class Link:
         return Session(client, self.counts)
 
     async def _connect_client(self, client: Client, url: str) -> None:
-        await client.connect(
-            [url],
-            name=self.address.name,
-            inbox_prefix=self.address.inbox_prefix,
-            nkeys_seed=str(self.address.seed_path) if self.address.seed_path else None,
-            allow_reconnect=False,
-            max_reconnect_attempts=1,
-            reconnect_time_wait=0,
-            ping_interval=PING_SECONDS,
-            max_outstanding_pings=UNANSWERED_PINGS,
-            error_cb=self._hear,
-        )
+        seed_path = self.address.seed_path
+        try:
+            await client.connect(
+                [url],
+                name=self.address.name,
+                inbox_prefix=self.address.inbox_prefix,
+                nkeys_seed=str(seed_path) if seed_path else None,
+                allow_reconnect=False,
+                max_reconnect_attempts=1,
+                reconnect_time_wait=0,
+                ping_interval=PING_SECONDS,
+                max_outstanding_pings=UNANSWERED_PINGS,
+                error_cb=self._hear,
+            )
+        except nkeys.NkeysError as error:
+            raise AccessDeniedError(client=self.address.name) from error
 
     async def _use(self, session: Session) -> None:
         self._session = session
@@ -127,7 +131,7 @@ class Link:
         log.info("bus connected", client=self.address.name)
         try:
             await session.wait_lost()
-            log.warning("bus connection lost")
+            log.warning("bus connection lost", client=self.address.name)
             await discard(session.client)
         except asyncio.CancelledError:
             await session.end()
@@ -135,14 +139,14 @@ class Link:
         finally:
             self._session = None
 
-    def _tell_once(self, error: Exception) -> None:
-        """Log why there is no connection, when that changes."""
+    def _note_failure(self, error: Exception) -> None:
+        """Count it, log why when that changes, and give up on credentials that never worked."""
+        self.counts.failures += 1
         why = str(error) or type(error).__name__
-        denied = "authorization violation" in why.lower()
-        if denied and self.counts.connections == 0:
+        if "authorization violation" in why.lower() and self.counts.connections == 0:
             raise AccessDeniedError(client=self.address.name) from error
         if why != self._told:
-            log.warning("bus not reached", why=why)
+            log.warning("bus not reached", client=self.address.name, why=why)
         self._told = why
 
     async def _hear(self, error: Exception) -> None:
@@ -159,7 +163,8 @@ class Link:
 def backoff_seconds(attempt: int) -> float:
     """How long to wait after the ``attempt``-th failure in a row (from 0); jittered by a half."""
     doubled = FIRST_BACKOFF_SECONDS * float(1 << min(attempt, MOST_DOUBLINGS))
-    return min(doubled, LONGEST_BACKOFF_SECONDS) * random.uniform(0.5, 1.5)  # noqa: S311  # no secret depends on it
+    jitter = random.uniform(0.5, 1.5)  # noqa: S311  # no secret depends on it
+    return min(doubled, LONGEST_BACKOFF_SECONDS) * jitter
 
 
 @asynccontextmanager
@@ -170,6 +175,9 @@ async def open_link(
 
     ``on_closed`` is called if keeping it ends for a reason other than leaving the context: then
     nothing will ever reconnect, and the process should end.
+
+    Raises:
+        AccessDeniedError: The credentials are no seed, or the server does not know them.
     """
     link = Link(address)
 

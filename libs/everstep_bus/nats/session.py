@@ -108,6 +108,8 @@ class Session:
 
 async def discard(client: Client) -> None:
     """Close the client's socket at once, so that nothing it still holds is sent."""
+    if client._flush_queue is None:
+        return  # it never got as far as opening one
     writer = getattr(client._transport, "_io_writer", None)
     if writer is not None:
         writer.transport.abort()

@@ -242,6 +242,18 @@ async def test_wrong_credentials_end_the_start_with_a_clear_error(nats_world: Na
             pass
 
 
+@pytest.mark.parametrize("content", ["", "not a seed"])
+async def test_credentials_that_are_no_seed_end_the_start_with_a_clear_error(
+    nats_world: NatsWorld, content: str
+) -> None:
+    broken = nats_world.directory / "broken.nk"
+    broken.write_text(content)
+    name = service_client_name("adjudicator", "1")
+    with pytest.raises(AccessDeniedError, match=name):
+        async with connect((nats_world.server.url,), name, seed_path=broken):
+            pass
+
+
 async def test_a_call_that_is_cancelled_as_its_answer_comes_stays_cancelled(
     nats_world: NatsWorld,
 ) -> None:
