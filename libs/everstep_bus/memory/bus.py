@@ -102,7 +102,7 @@ class MemoryBus:
                 yield report
 
     async def facts(self, filters: tuple[str, ...]) -> AsyncIterator[Received]:
-        follow = self._client.follow(EVENTS, resync_seconds=WATCH_CHECK_SECONDS, all_messages=True)
+        follow = self._client.follow(EVENTS, resync_seconds=WATCH_CHECK_SECONDS)
         async for stored in follow:
             if any(admits(wanted, stored.subject) for wanted in filters):
                 try:

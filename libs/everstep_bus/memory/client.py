@@ -101,14 +101,9 @@ class MemoryClient:
         await self.write(DEAD, subjects.dead_subject(letter.subject), headers, payload)
 
     async def follow(
-        self,
-        spec: Stream,
-        *,
-        resync_seconds: float,
-        all_messages: bool = False,
-        proven: Proven = unheard,
+        self, spec: Stream, *, resync_seconds: float, proven: Proven = unheard
     ) -> AsyncIterator[Stored]:
-        """The newest message of each subject (or all), then each new one, whatever happens.
+        """Every message that the stream keeps, then each new one, whatever happens.
 
         After the stream or its tail was lost it starts over.
         """
@@ -123,8 +118,7 @@ class MemoryClient:
             if stream is not known or stream.losses != losses:
                 cursor, known, losses = 0, stream, stream.losses
             proven()
-            backlog = stream.after(cursor) if all_messages else _newest_after(stream, cursor)
-            stored = next(iter(backlog), None)
+            stored = next(stream.after(cursor), None)
             if stored is None:
                 await self._next_notice(stream, resync_seconds)
                 continue
@@ -139,7 +133,3 @@ class MemoryClient:
 
     def _comes_true(self, chance: float) -> bool:
         return self.broker.dice.comes_true(chance)
-
-
-def _newest_after(stream: MemoryStream, cursor: int) -> list[Stored]:
-    return [stored for stored in stream.newest_per_subject() if stored.sequence > cursor]
