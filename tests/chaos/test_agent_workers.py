@@ -153,6 +153,38 @@ async def test_the_restart_rung_runs_an_unmodified_script_anew_each_generation(
         assert home.notes()[-1]["MASTER_PORT"] == str(home.report.store.port)
 
 
+async def test_a_lost_zygote_ends_the_member_even_before_its_workers_are_born(
+    tmp_path: Path,
+) -> None:
+    async with agent_home(tmp_path, nproc=2) as home:
+        os.kill(home.agent.zygote_pid, signal.SIGKILL)
+        await eventually(lambda: home.status == 1)
+
+
+async def test_a_worker_that_ended_well_is_not_taken_for_failed_by_a_slow_zygote(
+    tmp_path: Path,
+) -> None:
+    async with agent_home(tmp_path) as home:
+        await stepping(home)
+        os.kill(home.agent.zygote_pid, signal.SIGSTOP)
+        home.agent.hear(Terminate("SIGTERM"))
+        seen = len(home.reports)
+        await eventually(lambda: len(home.reports) > seen + 3)
+        os.kill(home.agent.zygote_pid, signal.SIGCONT)
+        await eventually(lambda: home.events(WorkerExited))
+        assert home.events(WorkerExited)[-1].classified == "finished"
+
+
+async def test_a_failure_is_told_though_the_zygote_is_slow(tmp_path: Path) -> None:
+    async with agent_home(tmp_path) as home:
+        await stepping(home)
+        os.kill(home.agent.zygote_pid, signal.SIGSTOP)
+        os.kill(home.pids[0], signal.SIGKILL)
+        await eventually(lambda: home.events(WorkerExited))
+        os.kill(home.agent.zygote_pid, signal.SIGCONT)
+        assert home.events(WorkerExited)[-1].signal == signal.SIGKILL
+
+
 async def test_a_dead_store_host_comes_back_on_another_port(tmp_path: Path) -> None:
     async with agent_home(tmp_path) as home:
         await home.reaches("ready")

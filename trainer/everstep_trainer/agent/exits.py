@@ -1,5 +1,6 @@
 """What the end of a worker's process means."""
 
+import os
 import signal
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,9 @@ from everstep_contract.facts.worker import ExitClass
 from everstep_trainer.agent.model import ExitStatus
 
 _MEMORY_EVENTS: Final = Path("/sys/fs/cgroup/memory.events")
+_STATE: Final = 0
+_EXIT_STATUS: Final = 49
+"""Positions in /proc/PID/stat, counted after the name; see proc(5)."""
 _BY_OTHERS: Final = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
 
@@ -28,6 +32,22 @@ def _class(code: int | None, signal_number: int | None, out_of_memory: bool) -> 
     if signal_number in _BY_OTHERS:
         return "killed"
     return "unknown" if signal_number in (None, signal.SIGBUS) else "application"
+
+
+def failure_of_zombie(pid: int) -> tuple[int | None, int | None]:
+    """Code and signal of a process that ended and that its parent has not reaped yet.
+
+    Neither, if it is reaped already, or if it ended well: the kernel says 0 also to those whom it
+    does not tell.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None, None
+    if fields[_STATE] != "Z" or fields[_EXIT_STATUS] == "0":
+        return None, None
+    code = os.waitstatus_to_exitcode(int(fields[_EXIT_STATUS]))
+    return (code, None) if code >= 0 else (None, -code)
 
 
 def count_memory_kills(events: Path = _MEMORY_EVENTS) -> int:

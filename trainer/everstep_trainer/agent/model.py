@@ -40,12 +40,14 @@ class Limits:
     Leaving in the process takes 0.1 s measured, where no long step comes before it.
     phase_seconds: the same for a worker in a phase of the script's own, or in its first step.
     settle_seconds: how long a worker that cannot tell must live to count as formed.
+    join_seconds: how long a script may run without joining before that is worth a warning.
     """
 
     leave_seconds: float = 5.0
     phase_seconds: float = 600.0
     grace_seconds: float = 10.0
     settle_seconds: float = 1.0
+    join_seconds: float = 60.0
     max_restarts: int = 3
     restart_backoff_seconds: float = 0.2
     restart_backoff_limit_seconds: float = 10.0
@@ -87,6 +89,7 @@ class Worker:
     """One worker. ``life`` counts its processes, so that a dead one's last words are known.
 
     generation: the newest it has acknowledged. assigned: the newest it was told to form.
+    joined: its script has called the library; True also once a warning said that it has not.
     told: key of what it was told last. barred: a verdict whose group its last life died in, which
     a new life cannot join. stage_at, start_at: monotonic seconds; start_at: not before then.
     """
@@ -99,6 +102,7 @@ class Worker:
     version: int = -1
     step: int = 0
     step_seconds: float = 0.0
+    joined: bool = False
     told: str = ""
     assigned: int = 0
     barred: str = ""
@@ -133,7 +137,6 @@ class Told:
     first_step: str = ""
     advanced_step: int = 0
     advanced_at: float = 0.0
-    left: bool = False
 
 
 @dataclass(frozen=True)

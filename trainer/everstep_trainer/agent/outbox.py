@@ -65,8 +65,10 @@ class Outbox:
         """Publish until cancelled."""
         while True:
             while self._kept:
-                await self._publish(bus, self._kept[0])
-                self._kept.popleft()
+                event = self._kept[0]
+                await self._publish(bus, event)
+                if self._kept[0] is event:  # else it was dropped meanwhile
+                    self._kept.popleft()
             self._empty.set()
             self._news.clear()
             await self._news.wait()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 import structlog
-from everstep_bus.errors import TransientBusError
+from everstep_bus.errors import BusError
 from everstep_bus.interface import Bus
 from everstep_contract.orders import Order
 from everstep_contract.queries import ProbeMember
@@ -182,7 +182,7 @@ class Agent:
             try:
                 async for order in bus.orders(self._life.me.job):
                     self.hear_order(order, "bus")
-            except TransientBusError as error:
+            except BusError as error:
                 log.warning("cannot hear orders, trying again", why=str(error))
             await asyncio.sleep(RESTART_SECONDS)
 
@@ -193,8 +193,8 @@ class Agent:
             if self._report:
                 try:
                     await bus.report(self._report)
-                except TransientBusError:
-                    continue  # the next report says more
+                except BusError as error:  # the next report says more
+                    log.warning("report not sent", why=str(error))
 
     async def _answer_probes(self, bus: Bus) -> None:
         me = self._life.me
@@ -203,7 +203,7 @@ class Agent:
             try:
                 async with bus.answer(ProbeMember, probe, address=address):
                     await asyncio.Event().wait()
-            except TransientBusError as error:
+            except BusError as error:
                 log.warning("cannot answer probes, trying again", why=str(error))
                 await asyncio.sleep(RESTART_SECONDS)
 

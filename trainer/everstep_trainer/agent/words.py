@@ -9,11 +9,13 @@ from everstep_trainer.agent.ending import begin_ending
 from everstep_trainer.agent.meaning import fingers
 from everstep_trainer.agent.model import (
     AgentState,
+    Effect,
     Gossip,
     Moment,
     Publish,
     Tick,
     Turn,
+    Warn,
     Worker,
     WorkerSaid,
     WorkerStage,
@@ -42,7 +44,7 @@ def hear_worker(state: AgentState, heard: WorkerSaid, moment: Moment) -> Turn:
     message = heard.message
     match message:
         case Hello():
-            return state, ()
+            return state.with_worker(replace(worker, joined=True)), ()
         case Parked():
             return _at(state, _out_of_group(worker, message), "parked", moment), ()
         case Left():
@@ -134,7 +136,9 @@ def hear_tick(state: AgentState, tick: Tick, moment: Moment) -> Turn:
         state = replace(state, restarts=0)
     alive_at = moment.monotonic if stepped or tick.bus_up else state.alive_at
     state = replace(state, bus_up=tick.bus_up, alive_at=alive_at)
-    return _ask_peers(_settled(state, moment), moment)
+    state, effects = _ask_peers(_settled(state, moment), moment)
+    state, warnings = _miss_joining(state, moment)
+    return state, effects + warnings
 
 
 def _outlasts(state: AgentState, silent_seconds: float) -> bool:
@@ -161,6 +165,21 @@ def _settled(state: AgentState, moment: Moment) -> AgentState:
         if worker.stage == "left" and moment.monotonic >= due:
             state = _at(state, worker, "stepping", moment)
     return state
+
+
+def _miss_joining(state: AgentState, moment: Moment) -> Turn:
+    """A script that never joins would otherwise wait for a place for ever, without a word."""
+    missing: list[Effect] = []
+    for worker in state.workers if state.me.rung == "in_process" else ():
+        due = worker.stage_at + state.me.limits.join_seconds
+        if worker.stage == "starting" and not worker.joined and moment.monotonic >= due:
+            state = state.with_worker(replace(worker, joined=True))
+            detail = (
+                f"worker {worker.local_rank} has not called everstep.join() for "
+                f"{state.me.limits.join_seconds:g} s; a script that never does needs --rung restart"
+            )
+            missing.append(Warn("script_has_not_joined", detail))
+    return state, tuple(missing)
 
 
 def _ask_peers(state: AgentState, moment: Moment) -> Turn:

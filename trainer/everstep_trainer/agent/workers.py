@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,7 @@ import structlog
 from everstep_contract.identity import Endpoint
 
 from everstep_trainer.agent import spawning
-from everstep_trainer.agent.exits import classify, count_memory_kills
+from everstep_trainer.agent.exits import classify, count_memory_kills, failure_of_zombie
 from everstep_trainer.agent.link_socket import LinkSocket
 from everstep_trainer.agent.model import (
     ExitStatus,
@@ -30,8 +31,9 @@ from everstep_trainer.agent.zygote import Zygote
 from everstep_trainer.link import ToAgent, ToWorker
 from everstep_trainer.page import Page, PageView
 
-STATUS_PATIENCE_SECONDS: Final = 0.05
-"""How long a death seen by pidfd waits for the zygote to say how it came about."""
+STATUS_PATIENCE_SECONDS: Final = 5.0
+"""How long a death seen by pidfd waits for the zygote to say how it came about, unless the kernel
+says so. No haste: it was no failure, or the zygote is about to say which."""
 _PORT_LINE_BYTES: Final = 16
 
 log = structlog.get_logger()
@@ -157,7 +159,7 @@ class Workers:
             received = None
         if received is None:
             self._loop.remove_reader(self._zygote.control)
-            self._hear(ZygoteLost("the zygote ended: no worker can be started"))
+            self._lose_zygote()
             return
         packet, descriptors = received
         match packet:
@@ -167,6 +169,12 @@ class Workers:
                 self._note_start(packet, descriptors[0])
             case Ended():
                 self._note_end(packet.id, packet.code, packet.signal)
+
+    def _lose_zygote(self) -> None:
+        """Its children die with it, and who was not born yet never will be."""
+        self._hear(ZygoteLost("the zygote ended: no worker can be started"))
+        for process in [p for p in self._processes.values() if p.pidfd < 0]:
+            self._note_end(process.id, None, None)
 
     def _note_start(self, started: Started, pidfd: int) -> None:
         process = self._processes[started.id]
@@ -178,7 +186,10 @@ class Workers:
 
     def _see_death(self, process: _Process) -> None:
         self._loop.remove_reader(process.pidfd)
-        self._loop.call_later(STATUS_PATIENCE_SECONDS, self._note_end, process.id, None, None)
+        code, signal_number = failure_of_zombie(process.pid)
+        known = code is not None or signal_number is not None
+        patience = 0.0 if known else STATUS_PATIENCE_SECONDS
+        self._loop.call_later(patience, self._note_end, process.id, code, signal_number)
 
     def _note_end(self, id_: int, code: int | None, signal_number: int | None) -> None:
         process = self._processes.get(id_)
@@ -209,10 +220,8 @@ class Workers:
     def _signal(self, process: _Process) -> None:
         if process.signal_wanted is None or process.pidfd < 0:
             return
-        try:
+        with suppress(ProcessLookupError):
             signal.pidfd_send_signal(process.pidfd, process.signal_wanted)
-        except ProcessLookupError:
-            return
 
     def _read_port(self, pipe: int) -> None:
         line = os.read(pipe, _PORT_LINE_BYTES)

@@ -23,7 +23,7 @@ from everstep_trainer.agent.model import (
     WorkerSaid,
     ZygoteLost,
 )
-from everstep_trainer.link import Assignment, Failed, Finish, Finished, Left, Park, Parked
+from everstep_trainer.link import Assignment, Failed, Finish, Finished, Hello, Left, Park, Parked
 from everstep_trainer.page import PageView
 from support.agent_core import CRASHED, FINISHED, KILLED, Core, assignments, make_order, page, seat
 from support.messages import DURATIONS, member
@@ -369,6 +369,16 @@ def test_reports_come_at_once_on_a_change_and_else_at_most_twice_a_second() -> N
     assert len(quiet) <= 20
     sequences = [report.report.sequence for report in core.done(type(core.last_report))]
     assert sequences == sorted(set(sequences))
+
+
+def test_a_script_that_does_not_join_is_warned_of_once() -> None:
+    core = Core(nproc=2, limits=Limits(join_seconds=10))
+    core.tick()
+    core.say(Hello(local_rank=0, pid=7), rank=0)
+    core.pass_seconds(30)
+    (warning,) = core.done(Warn)
+    assert warning.what == "script_has_not_joined"
+    assert "worker 1" in warning.detail
 
 
 def test_a_worker_that_died_is_started_anew_and_its_death_told() -> None:

@@ -1,11 +1,14 @@
 """What the end of a worker's process means."""
 
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from everstep_contract.facts.worker import ExitClass
-from everstep_trainer.agent.exits import classify, count_memory_kills
+from everstep_trainer.agent.exits import classify, count_memory_kills, failure_of_zombie
 
 
 @pytest.mark.parametrize(
@@ -25,6 +28,24 @@ def test_an_end_is_classified_by_its_status(
     code: int | None, number: int | None, kind: ExitClass
 ) -> None:
     assert classify(code, number, out_of_memory=False).classified == kind
+
+
+@pytest.mark.parametrize(
+    ("ending", "told"),
+    [
+        ("os._exit(7)", (7, None)),
+        ("os.kill(os.getpid(), 9)", (None, 9)),
+        ("os._exit(0)", (None, None)),
+    ],
+)
+def test_the_kernel_tells_of_a_failure_that_nobody_has_reaped_yet(
+    ending: str, told: tuple[int | None, int | None]
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", f"import os; {ending}"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert failure_of_zombie(process.pid) == told
+        process.wait()
+        assert failure_of_zombie(process.pid) == (None, None)
 
 
 def test_a_kill_for_lack_of_memory_is_told_from_another_kill() -> None:
