@@ -164,9 +164,9 @@ class Desk:
             return
         if isinstance(action, Rule):
             self._learn(Attempted())
-        learnt = await self._registry.enact(self._view, action, self._because)
-        self._learn(learnt)
-        _tell(self._view, decision)
+        before = self._view
+        self._learn(await self._registry.enact(before, action, self._because))
+        _tell(before, self._view, decision)
 
     async def _read(self) -> None:
         self._learn(await self._registry.read(self._view))
@@ -179,8 +179,8 @@ class Desk:
         return Moment(self._clock.now(), self._clock.monotonic())
 
 
-def _tell(view: JobView, decision: Decision) -> None:
-    """One log line a decision; the books are kept without words until an incident ends."""
+def _tell(before: JobView, view: JobView, decision: Decision) -> None:
+    """One log line a decision; the books are kept without words between beginning and end."""
     record = view.record
     match decision.action:
         case Rule() if record is not None:
@@ -203,8 +203,8 @@ def _tell(view: JobView, decision: Decision) -> None:
                 incident=incident.id,
                 steps_lost=incident.steps_lost,
             )
-        case File() if view.incident is not None and view.incident.verdict is None:
-            log.warning("incident", why=decision.reason, job=str(view.job), id=view.incident.id)
+        case File(incident=incident) if before.filed is None:
+            log.warning("incident", why=decision.reason, job=str(view.job), incident=incident.id)
         case Advance():
             log.info("phase", why=decision.reason, job=str(view.job), generation=view.generation)
         case _:

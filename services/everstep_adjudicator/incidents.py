@@ -19,15 +19,14 @@ MILESTONES: Final[tuple[MilestoneName, ...]] = get_args(MilestoneName)
 def opened(case: Case) -> IncidentRecord:
     """A new incident about everything that is known now."""
     view = case.view
-    members, told = _suspects(case)
     return IncidentRecord(
         id=_id(view),
         job=view.job,
         job_uid=view.record.job_uid if view.record else "",
         opened_at=case.now.at,
-        suspected=members,
+        suspected=_suspects(case),
         generation_before=view.generation,
-        milestones={"noticed": min(told, default=case.now.at)},
+        milestones={"noticed": min(_told(view), default=case.now.at)},
     )
 
 
@@ -39,24 +38,25 @@ def _id(view: JobView) -> str:
     return f"{view.job.name[:200]}-{view.generation}-{digest}"
 
 
-def _suspects(case: Case) -> tuple[tuple[Member, ...], list[datetime]]:
-    """Members something is known against, in rank order, and when their witnesses saw it."""
+def _suspects(case: Case) -> tuple[Member, ...]:
+    """Members something is known against, in rank order."""
     view = case.view
-    told: dict[str, datetime] = {}
-    for incarnation, at in _accusations(view):
-        told[incarnation] = min(at, told.get(incarnation, at))
-    for judgement in case.condemned:
-        told.setdefault(judgement.incarnation, case.now.at)
-    members = tuple(s.member for s in view.seats if s.member.incarnation in told)
-    return members, [told[member.incarnation] for member in members]
+    accused = {
+        *(suspicion.incarnation for suspicion in view.suspicions.values() if not suspicion.cleared),
+        *(stamped.fact.member.incarnation for stamped in view.exits),
+        *(judgement.incarnation for judgement in case.condemned),
+    }
+    return tuple(s.member for s in view.seats if s.member.incarnation in accused)
 
 
-def _accusations(view: JobView) -> list[tuple[str, datetime]]:
-    facts = [*(e.fact for e in view.exits), *(f.fact for f in view.collective_failures)]
+def _told(view: JobView) -> list[datetime]:
+    """When somebody saw what speaks against members of the current generation."""
+    seated = {seat.member.incarnation for seat in view.seats}
     return [
-        *((s.incarnation, s.at) for s in view.suspicions.values() if not s.cleared),
-        *((fact.member.incarnation, fact.at) for fact in facts),
-        *((incarnation, left.at) for incarnation, left in view.left.items()),
+        *(s.at for s in view.suspicions.values() if not s.cleared and s.incarnation in seated),
+        *(stamped.fact.at for stamped in view.exits),
+        *(stamped.fact.at for stamped in view.collective_failures),
+        *(left.at for incarnation, left in view.left.items() if incarnation in seated),
     ]
 
 
@@ -90,8 +90,8 @@ def _with_verdict(incident: IncidentRecord, record: JobRecord) -> IncidentRecord
 
 def _all_suspected(case: Case, incident: IncidentRecord) -> tuple[Member, ...]:
     known = {member.incarnation for member in incident.suspected}
-    members, _ = _suspects(case)
-    return (*incident.suspected, *(m for m in members if m.incarnation not in known))
+    newly = (member for member in _suspects(case) if member.incarnation not in known)
+    return (*incident.suspected, *newly)
 
 
 def failures_without_progress(case: Case, lost: tuple[Judgement, ...]) -> int:
@@ -141,11 +141,11 @@ def _open(case: Case) -> Decision | None:
     record = case.view.record
     if record is not None and record.incident not in (None, case.view.last_ended):
         return Decision(File(_rebuilt(record)), f"incident {record.incident} was not stored")
-    members, _ = _suspects(case)
-    if case.running is None or not members or case.view.finished_at is not None:
+    something = _told(case.view) or case.condemned
+    if case.running is None or not something or case.view.finished_at is not None:
         return None
-    names = ", ".join(member.name for member in members)
-    return Decision(File(opened(case)), f"suspected: {names}")
+    names = ", ".join(member.name for member in _suspects(case))
+    return Decision(File(opened(case)), f"suspected: {names or 'nobody yet'}")
 
 
 def _up_to_date(case: Case, incident: IncidentRecord) -> IncidentRecord:
@@ -194,8 +194,7 @@ def _held(case: Case, record: JobRecord) -> bool:
 
 def _end_without_ruling(case: Case, incident: IncidentRecord) -> tuple[Outcome, str] | None:
     view, policy = case.view, case.policy
-    members, _ = _suspects(case)
-    if not members:
+    if not _told(view) and not case.condemned:
         return "dismissed", _exoneration(view, incident)
     if view.blind(case.now):
         since = max(view.blind_since or 0.0, view.incident_at)

@@ -1,0 +1,302 @@
+"""A simulated world: the bus's twin, the real services, members with the agent's real core."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from everstep_adjudicator.policy import Policy
+from everstep_adjudicator.service import serve as serve_adjudicator
+from everstep_bus.memory import MemoryBroker, MemoryBus, MemoryServerEvents, Mischief
+from everstep_bus.memory.connections import Connections
+from everstep_contract.clients import ServiceClient, service_client_name
+from everstep_contract.facts.node import NodeObserved
+from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member
+from everstep_contract.layout import INCIDENTS, JOBS
+from everstep_contract.record import IncidentRecord, JobRecord
+from everstep_node_watcher.model import Policy as WatcherPolicy
+from everstep_node_watcher.service import serve as serve_watcher
+from everstep_rescaler.service import serve as serve_rescaler
+from everstep_runtime.health import Readiness
+from support.virtual_time import VirtualClock
+
+from sim.crashing import CrashingBus
+from sim.ledger import Ledger
+from sim.members import SimMember, Surroundings
+from sim.network import Network
+from sim.workers import Fabric
+
+JOB: Final = JobKey(namespace="team-a", name="llama.ft")
+CANARY: Final = ServiceClient("canary", "watcher-1")
+LOOK_SECONDS: Final = 0.05
+
+
+class World:
+    """Everything of one history. Members are known by index; each index has lives."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        members: int = 8,
+        min_member: int = 6,
+        mischief: Mischief | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        self.dice = random.Random(seed)
+        self.clock = VirtualClock()
+        self.policy = policy or Policy()
+        self.gang = GangSpec(min_member=min_member, max_member=members, nproc_per_node=1)
+        self.ledger = Ledger(min_member)
+        self.broker = MemoryBroker(mischief or Mischief(seed=seed), now=self.clock.now)
+        self.network = Network(self.dice)
+        self.members: dict[int, SimMember] = {}
+        self.past: list[SimMember] = []
+        self.lives: dict[int, int] = {}
+        self.dark_nodes: dict[str, bool] = {}
+        self.services: dict[str, asyncio.Task[None]] = {}
+        self.starts = 0
+        self._looker = self.connect(service_client_name("operator", "looker"))
+        self.fabric = Fabric(
+            self.ledger,
+            self.dice,
+            store_answers=self._store_answers,
+            best_living_version=self._best_living_version,
+        )
+        self._surroundings = Surroundings(
+            JOB, self.gang, self.network, self.fabric, self.ledger, self.clock, self.connect
+        )
+        self._watching = asyncio.ensure_future(self._watch_records())
+        self._canary = self.connect(service_client_name(CANARY.role, CANARY.instance))
+
+    def connect(self, name: str) -> MemoryBus:
+        """A connection to the bus."""
+        return MemoryBus(self.broker, name)
+
+    def say(self, what: str) -> None:
+        """One line of the history."""
+        self.ledger.say(self.clock.monotonic(), what)
+
+    @property
+    def connections(self) -> Connections:
+        """The server's connections, to be cut."""
+        return self.broker.connections
+
+    # --- services -------------------------------------------------------------------------------
+
+    def start_services(self) -> None:
+        """The adjudicator, the rescaler and the watcher."""
+        for name in ("adjudicator", "rescaler", "node_watcher"):
+            self.start_service(name)
+
+    def start_service(self, name: str, *, die_at: int | None = None, after: bool = False) -> None:
+        """Start one service, or a new life of it; it may die at its n-th call to the bus."""
+        self.starts += 1
+        role = name.partition("-")[0]
+        client = service_client_name(role, f"{name}-{self.starts}")  # type: ignore[arg-type]  # a role
+        bus = self.connect(client)
+        crashing = CrashingBus(bus, die_at, after=after, die=lambda: self.kill_service(name))
+        start: dict[str, Callable[[Any], Awaitable[None]]] = {
+            "adjudicator": self._adjudicate,
+            "rescaler": lambda bus: serve_rescaler(bus, self.clock, Readiness(self.clock)),
+            "node_watcher": self._watch_nodes,
+        }
+        self.services[name] = asyncio.ensure_future(self._run(name, start[role](crashing), bus))
+
+    async def _run(self, name: str, work: Awaitable[None], bus: MemoryBus) -> None:
+        try:
+            await work
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001  # whatever ends a service ends the history
+            self.ledger.breach(f"{name} failed: {error!r}")
+            raise
+        finally:
+            bus.close()
+
+    def kill_service(self, name: str) -> None:
+        """SIGKILL: it does not get to do anything any more."""
+        self.say(f"{name} dies")
+        task = self.services.pop(name, None)
+        if task is not None:
+            task.cancel()
+
+    async def _adjudicate(self, bus: Any) -> None:
+        instance = f"adjudicator-{self.starts}"
+        readiness = Readiness(self.clock)
+        await serve_adjudicator(bus, self.policy, self.clock, readiness, instance=instance)
+
+    async def _watch_nodes(self, bus: Any) -> None:
+        events = MemoryServerEvents(
+            self.broker, service_client_name("node_watcher", f"system-{self.starts}")
+        )
+        policy = WatcherPolicy(
+            witness="node_watcher", node="node-w", canaries=frozenset({CANARY})
+        )
+        try:
+            await serve_watcher(bus, events, policy, self.clock, Readiness(self.clock))
+        finally:
+            events.close()
+
+    # --- members --------------------------------------------------------------------------------
+
+    def start_members(self) -> None:
+        """All pods of the job."""
+        for index in range(self.gang.max_member):
+            self.start_member(index)
+
+    def start_member(self, index: int) -> SimMember:
+        """A pod, or its remade successor, on a node of its own."""
+        life = self.lives[index] = self.lives.get(index, 0) + 1
+        node = f"node-{index}.{life}"
+        member = Member(
+            job_uid="uid-1",
+            name=f"trainer-{index}",
+            pod_uid=f"pod-{index}-{life}",
+            incarnation=f"trainer-{index}.{life}",
+            node=node,
+        )
+        if index in self.members:
+            self.past.append(self.members[index])
+        self.members[index] = SimMember(self._surroundings, member, node)
+        self.say(f"{member.incarnation} starts")
+        return self.members[index]
+
+    def crash(self, index: int) -> None:
+        """SIGKILL to agent and workers; the node lives."""
+        self.say(f"{self.members[index].incarnation} crashes")
+        self.members[index].die(quiet=False)
+
+    def power_off(self, index: int) -> None:
+        """The node's link is cut, then its processes end: nothing says goodbye."""
+        member = self.members[index]
+        self.say(f"{member.incarnation} loses its power")
+        self.connections.sever(member.client_name)
+        self.network.silence(member.host)
+        self.dark_nodes[member.member.node] = True
+        member.die(quiet=True)
+
+    def freeze(self, index: int) -> None:
+        """SIGSTOP to agent and workers."""
+        self.say(f"{self.members[index].incarnation} freezes")
+        self.members[index].freeze()
+        self.connections.sever(self.members[index].client_name)
+
+    def thaw(self, member: SimMember) -> None:
+        """SIGCONT."""
+        self.say(f"{member.incarnation} thaws")
+        member.thaw()
+        self.connections.mend(member.client_name)
+
+    def cut_bus(self, index: int) -> None:
+        """The member loses only its way to the bus."""
+        self.say(f"{self.members[index].incarnation} loses the bus")
+        self.connections.sever(self.members[index].client_name)
+
+    def mend_bus(self, index: int) -> None:
+        """And finds it again."""
+        self.say(f"{self.members[index].incarnation} finds the bus")
+        self.connections.mend(self.members[index].client_name)
+
+    async def fence(self, node: str) -> None:
+        """The API's word that a node is out of service: proof (R21)."""
+        self.say(f"{node} is fenced")
+        await self._looker.publish(
+            NodeObserved(
+                at=self.clock.now(),
+                node=node,
+                ready="Unknown",
+                out_of_service=True,
+                resource_version=f"{self.clock.monotonic():.3f}",
+            )
+        )
+
+    # --- looking on -----------------------------------------------------------------------------
+
+    async def record(self) -> JobRecord | None:
+        """The job's record."""
+        entry = await self._looker.kv(JOBS).get(JOB.token)
+        return entry.value if entry else None
+
+    async def incidents(self) -> list[IncidentRecord]:
+        """All incidents, in the order in which they were opened."""
+        entries = await self._looker.kv(INCIDENTS).entries()
+        found = [entry.value for entry in entries if entry.value is not None]
+        return sorted(found, key=lambda incident: (incident.opened_at, incident.id))
+
+    async def until(
+        self, condition: Callable[[], Awaitable[bool]], *, within_seconds: float, what: str
+    ) -> None:
+        """Let the world go on until the condition holds, checking every promise meanwhile."""
+        deadline = self.clock.monotonic() + within_seconds
+        while not await condition():
+            if self.clock.monotonic() > deadline:
+                self.ledger.breach(f"not within {within_seconds:g} s: {what}")
+            await self.go_on(LOOK_SECONDS)
+
+    async def go_on(self, seconds: float) -> None:
+        """Let the world go on, checking every promise."""
+        await asyncio.sleep(seconds)
+        self.ledger.check()
+
+    async def steps(self, *, members: int | None = None, within_seconds: float = 30) -> None:
+        """Until the newest generation has stepped, with so many members, and is on record so."""
+        wanted = members if members is not None else self.gang.max_member
+
+        async def stepping() -> bool:
+            record = await self.record()
+            return (
+                record is not None
+                and record.phase == "resumed"
+                and len(record.seats) == wanted
+                and self.ledger.newest_stepping == record.generation
+            )
+
+        await self.until(stepping, within_seconds=within_seconds, what=f"{wanted} members step")
+
+    async def quiet(self, *, within_seconds: float = 30) -> None:
+        """Until no incident is open."""
+
+        async def closed() -> bool:
+            return all(incident.outcome is not None for incident in await self.incidents())
+
+        await self.until(closed, within_seconds=within_seconds, what="every incident ends")
+
+    def verdicts(self) -> list[str]:
+        """Kinds of all verdicts that became generations, in order."""
+        return [record.verdict.kind for record in self.ledger.records]
+
+    async def close(self) -> None:
+        """End everything."""
+        for member in (*self.members.values(), *self.past):
+            member.die(quiet=True)
+        tasks = [self._watching, *self.services.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    async def _watch_records(self) -> None:
+        """Every version of the record, straight from the store, before any of them is lost."""
+        newest = ""
+        stream = self.broker.bucket(JOBS)
+        while True:
+            await stream.changed.wait(LOOK_SECONDS)
+            for stored in stream.newest_per_subject():
+                record = JobRecord.model_validate_json(stored.payload)
+                if record.verdict_id != newest:
+                    newest = record.verdict_id
+                    self.ledger.recorded(record)
+                    names = " ".join(record.incarnations)
+                    self.say(
+                        f"generation {record.generation} {record.verdict.kind} {record.state}:"
+                        f" {names} ({record.reason})"
+                    )
+
+    def _store_answers(self, host: str, store: Endpoint) -> bool:
+        homes = [m for m in (*self.members.values(), *self.past) if m.host == store.host]
+        alive = any(member.alive and not member.frozen for member in homes)
+        return alive and self.network.reaches(host, store.host)
+
+    def _best_living_version(self) -> int:
+        living = [m for m in self.members.values() if m.alive and not m.frozen]
+        return max((member.version for member in living), default=-1)
