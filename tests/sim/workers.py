@@ -132,9 +132,7 @@ class Group:
         mine = self.assignment
         if kind == "step":
             members = len(dict.fromkeys(mine.members))
-            self._fabric.ledger.completed(
-                mine.generation, mine.verdict_id, int(number), members
-            )
+            self._fabric.ledger.completed(mine.generation, mine.verdict_id, int(number), members)
 
     def agree(self, versions: dict[int, int]) -> int:
         """The newest state any rank holds (R22); a step that nobody holds is lost."""
@@ -177,7 +175,13 @@ class SimWorker:
         generation = self._group.assignment.generation if self._group else 0
         durations = (STEP_SECONDS,) * min(self._steps, 20)
         return PageView(
-            self.version, max(self.version, 0), self._step_begun, generation, self._phase, 0, durations
+            self.version,
+            max(self.version, 0),
+            self._step_begun,
+            generation,
+            self._phase,
+            0,
+            durations,
         )
 
     async def run(self, start_seconds: float) -> None:
@@ -222,9 +226,7 @@ class SimWorker:
             self._say(Parked(generation=message.generation, version=self.version))
             return
         self._phase = "form"
-        self._say(
-            Left(generation=message.generation, left_generation=left, version=self.version)
-        )
+        self._say(Left(generation=message.generation, left_generation=left, version=self.version))
         await self._form(message)
         await self._step(message)
 

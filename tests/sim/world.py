@@ -7,12 +7,13 @@ from typing import Any, Final
 
 from everstep_adjudicator.policy import Policy
 from everstep_adjudicator.service import serve as serve_adjudicator
+from everstep_bus.errors import TransientBusError
 from everstep_bus.memory import MemoryBroker, MemoryBus, MemoryServerEvents, Mischief
 from everstep_bus.memory.connections import Connections
 from everstep_contract.clients import ServiceClient, service_client_name
 from everstep_contract.facts.node import NodeObserved
 from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member
-from everstep_contract.layout import INCIDENTS, JOBS
+from everstep_contract.layout import INCIDENTS, JOBS, bucket_subject
 from everstep_contract.record import IncidentRecord, JobRecord
 from everstep_node_watcher.model import Policy as WatcherPolicy
 from everstep_node_watcher.service import serve as serve_watcher
@@ -130,9 +131,7 @@ class World:
         events = MemoryServerEvents(
             self.broker, service_client_name("node_watcher", f"system-{self.starts}")
         )
-        policy = WatcherPolicy(
-            witness="node_watcher", node="node-w", canaries=frozenset({CANARY})
-        )
+        policy = WatcherPolicy(witness="node_watcher", node="node-w", canaries=frozenset({CANARY}))
         try:
             await serve_watcher(bus, events, policy, self.clock, Readiness(self.clock))
         finally:
@@ -201,35 +200,40 @@ class World:
     async def fence(self, node: str) -> None:
         """The API's word that a node is out of service: proof (R21)."""
         self.say(f"{node} is fenced")
-        await self._looker.publish(
-            NodeObserved(
-                at=self.clock.now(),
-                node=node,
-                ready="Unknown",
-                out_of_service=True,
-                resource_version=f"{self.clock.monotonic():.3f}",
-            )
+        fact = NodeObserved(
+            at=self.clock.now(),
+            node=node,
+            ready="Unknown",
+            out_of_service=True,
+            resource_version=f"{self.clock.monotonic():.3f}",
         )
+        while True:
+            try:
+                await self._looker.publish(fact)
+            except TransientBusError:
+                await asyncio.sleep(LOOK_SECONDS)
+            else:
+                return
 
     # --- looking on -----------------------------------------------------------------------------
 
-    async def record(self) -> JobRecord | None:
-        """The job's record."""
-        entry = await self._looker.kv(JOBS).get(JOB.token)
-        return entry.value if entry else None
+    def record(self) -> JobRecord | None:
+        """The job's record, as it lies on the server's disk."""
+        stored = self.broker.bucket(JOBS).last(bucket_subject(JOBS, JOB.token))
+        return JobRecord.model_validate_json(stored.payload) if stored else None
 
-    async def incidents(self) -> list[IncidentRecord]:
+    def incidents(self) -> list[IncidentRecord]:
         """All incidents, in the order in which they were opened."""
-        entries = await self._looker.kv(INCIDENTS).entries()
-        found = [entry.value for entry in entries if entry.value is not None]
+        stored = self.broker.bucket(INCIDENTS).newest_per_subject()
+        found = [IncidentRecord.model_validate_json(one.payload) for one in stored]
         return sorted(found, key=lambda incident: (incident.opened_at, incident.id))
 
     async def until(
-        self, condition: Callable[[], Awaitable[bool]], *, within_seconds: float, what: str
+        self, condition: Callable[[], bool], *, within_seconds: float, what: str
     ) -> None:
         """Let the world go on until the condition holds, checking every promise meanwhile."""
         deadline = self.clock.monotonic() + within_seconds
-        while not await condition():
+        while not condition():
             if self.clock.monotonic() > deadline:
                 self.ledger.breach(f"not within {within_seconds:g} s: {what}")
             await self.go_on(LOOK_SECONDS)
@@ -243,8 +247,8 @@ class World:
         """Until the newest generation has stepped, with so many members, and is on record so."""
         wanted = members if members is not None else self.gang.max_member
 
-        async def stepping() -> bool:
-            record = await self.record()
+        def stepping() -> bool:
+            record = self.record()
             return (
                 record is not None
                 and record.phase == "resumed"
@@ -257,8 +261,8 @@ class World:
     async def quiet(self, *, within_seconds: float = 30) -> None:
         """Until no incident is open."""
 
-        async def closed() -> bool:
-            return all(incident.outcome is not None for incident in await self.incidents())
+        def closed() -> bool:
+            return all(incident.outcome is not None for incident in self.incidents())
 
         await self.until(closed, within_seconds=within_seconds, what="every incident ends")
 
@@ -281,16 +285,15 @@ class World:
         stream = self.broker.bucket(JOBS)
         while True:
             await stream.changed.wait(LOOK_SECONDS)
-            for stored in stream.newest_per_subject():
-                record = JobRecord.model_validate_json(stored.payload)
-                if record.verdict_id != newest:
-                    newest = record.verdict_id
-                    self.ledger.recorded(record)
-                    names = " ".join(record.incarnations)
-                    self.say(
-                        f"generation {record.generation} {record.verdict.kind} {record.state}:"
-                        f" {names} ({record.reason})"
-                    )
+            record = self.record()
+            if record is not None and record.verdict_id != newest:
+                newest = record.verdict_id
+                self.ledger.recorded(record)
+                names = " ".join(record.incarnations)
+                self.say(
+                    f"generation {record.generation} {record.verdict.kind} {record.state}:"
+                    f" {names} ({record.reason})"
+                )
 
     def _store_answers(self, host: str, store: Endpoint) -> bool:
         homes = [m for m in (*self.members.values(), *self.past) if m.host == store.host]
