@@ -11,6 +11,7 @@ from everstep_contract.queries import ProbeMember
 from everstep_contract.telemetry import MemberReport
 
 from everstep_adjudicator.model import (
+    FRESH_SECONDS,
     SILENCE,
     STALL_FACTOR,
     JobView,
@@ -27,6 +28,9 @@ FAILURES_LIMIT: Final = 256
 """Worker exits, and collective failures, of one generation that are kept."""
 REOPEN_SECONDS: Final = 10.0
 """No step for so long: a cleared suspicion counts again when it is reasserted."""
+MISSED_SECONDS: Final = 3.0
+"""Six reports in a row: then a member is missed though no watcher has said so."""
+MISSING_LOOK_SECONDS: Final = 0.5
 NEVER_CLEARED: Final = frozenset({"pod_terminated"})
 """The API's word that all containers have ended; nothing a member could say speaks against it."""
 
@@ -133,6 +137,47 @@ def outpaced(view: JobView, report: MemberReport) -> JobView:
         elif begun >= suspicion.step_known + 2:
             changed[key] = replace(suspicion, cleared=f"step {begun} began later")
     return _with_suspicions(view, changed)
+
+
+def missed(view: JobView, now: Moment) -> JobView:
+    """Seats not heard of while others are: the agents' own heartbeats, for want of a watcher.
+
+    Whoever is missed is looked at, no more (R11). After a broken group we look sooner.
+    """
+    patience = FRESH_SECONDS if view.collective_failures else MISSED_SECONDS
+    due = now.monotonic - view.missed_at >= MISSING_LOOK_SECONDS
+    if not due or now.monotonic - view.hearing_since < MISSED_SECONDS:
+        return view
+    view = replace(view, missed_at=now.monotonic)
+    for incarnation in view.record.incarnations if view.record else ():
+        member = view.members.get(incarnation)
+        heard = member.heard if member else view.hearing_since
+        if now.monotonic - heard > patience and incarnation not in view.left:
+            view = _miss(view, incarnation, heard, now)
+    return view
+
+
+def _miss(view: JobView, incarnation: str, heard: float, now: Moment) -> JobView:
+    told = [
+        key
+        for key, known in view.suspicions.items()
+        if known.incarnation == incarnation and known.kind in SILENCE and known.since >= heard
+    ]
+    if told:
+        return _reasserted(view, told[0], now)
+    key: SuspicionKey = (incarnation, "adjudicator", "not_connected")
+    before = view.suspicions.get(key)
+    suspicion = Suspicion(
+        incarnation=incarnation,
+        witness="adjudicator",
+        kind="not_connected",
+        observation=before.observation + 1 if before else 1,
+        at=now.at,
+        since=now.monotonic,
+        step_known=view.progress.step_begun,
+        detail=f"no report for {now.monotonic - heard:.1f} s",
+    )
+    return _with_suspicions(view, {key: suspicion})
 
 
 def succeeded(view: JobView, reporter: str, now: Moment) -> JobView:

@@ -33,7 +33,8 @@ def reported(view: JobView, report: MemberReport, now: Moment) -> JobView:
         known_generation=max(view.known_generation, report.generation),
         highest_step=max(view.highest_step, report.step),
     )
-    view = fold_evidence.outpaced(fold_evidence.succeeded(view, incarnation, now), report)
+    view = fold_evidence.succeeded(fold_evidence.missed(view, now), incarnation, now)
+    view = fold_evidence.outpaced(view, report)
     if not view.seat(incarnation) or not view.is_current(report.generation, report.verdict_id):
         return view
     view = _order_seen(view, now)

@@ -137,6 +137,7 @@ class JobView:
     successors: the newer incarnation of the same member, by the older one (R2).
     progress, highest_step: of this generation; of all generations.
     hearing_since: since when somebody of the job has been heard without a break.
+    missed_at: when we last looked who is not heard of.
     written_at, phase_at: when the record's generation, and its phase, was written.
     ordered_at: when the generation's order was first seen to be out; its deadlines start then.
     stamps: milestones of this generation, by their authors' clocks.
@@ -171,6 +172,7 @@ class JobView:
     stamps: Mapping[MilestoneName, datetime] = field(default_factory=dict)
     heard: float | None = None
     hearing_since: float = 0.0
+    missed_at: float = 0.0
     blind_since: float | None = None
     blind_heard: float = 0.0
     finished_at: float | None = None

@@ -75,6 +75,7 @@ class SimMember:
         self.member = member
         self.alive = True
         self.left = False
+        self.deaf = False
         self._world = world
         self._clock = world.clock
         self._running = asyncio.Event()
@@ -169,7 +170,7 @@ class SimMember:
 
     def hear(self, heard: Input) -> None:
         """One input to the agent's core, and what follows from it."""
-        if not self.alive:
+        if not self.alive or (self.deaf and isinstance(heard, OrderHeard)):
             return
         if self.frozen:
             self._unheard.append(heard)

@@ -1,6 +1,7 @@
 """A simulated world: the bus's twin, the real services, members with the agent's real core."""
 
 import asyncio
+import functools
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -14,6 +15,7 @@ from everstep_contract.clients import ServiceClient, service_client_name
 from everstep_contract.facts.node import NodeObserved
 from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member
 from everstep_contract.layout import INCIDENTS, JOBS, bucket_subject
+from everstep_contract.queries import CommandAccepted, ResumeJob, SuspendJob
 from everstep_contract.record import IncidentRecord, JobRecord
 from everstep_node_watcher.model import Policy as WatcherPolicy
 from everstep_node_watcher.service import serve as serve_watcher
@@ -56,6 +58,7 @@ class World:
         self.lives: dict[int, int] = {}
         self.dark_nodes: dict[str, bool] = {}
         self.services: dict[str, asyncio.Task[None]] = {}
+        self.clients: dict[str, str] = {}
         self.starts = 0
         self._looker = self.connect(service_client_name("operator", "looker"))
         self.fabric = Fabric(
@@ -95,6 +98,7 @@ class World:
         self.starts += 1
         role = name.partition("-")[0]
         client = service_client_name(role, f"{name}-{self.starts}")  # type: ignore[arg-type]  # a role
+        self.clients[name] = client
         bus = self.connect(client)
         crashing = CrashingBus(bus, die_at, after=after, die=lambda: self.kill_service(name))
         start: dict[str, Callable[[Any], Awaitable[None]]] = {
@@ -197,6 +201,11 @@ class World:
         self.say(f"{self.members[index].incarnation} finds the bus")
         self.connections.mend(self.members[index].client_name)
 
+    async def command(self, kind: type[SuspendJob | ResumeJob], generation: int) -> CommandAccepted:
+        """An operator's word."""
+        query = kind(job=JOB, generation=generation, reason="maintenance")
+        return await self._looker.ask(query, CommandAccepted, timeout_seconds=5)
+
     async def fence(self, node: str) -> None:
         """The API's word that a node is out of service: proof (R21)."""
         self.say(f"{node} is fenced")
@@ -220,12 +229,12 @@ class World:
     def record(self) -> JobRecord | None:
         """The job's record, as it lies on the server's disk."""
         stored = self.broker.bucket(JOBS).last(bucket_subject(JOBS, JOB.token))
-        return JobRecord.model_validate_json(stored.payload) if stored else None
+        return _record(stored.payload) if stored else None
 
     def incidents(self) -> list[IncidentRecord]:
         """All incidents, in the order in which they were opened."""
         stored = self.broker.bucket(INCIDENTS).newest_per_subject()
-        found = [IncidentRecord.model_validate_json(one.payload) for one in stored]
+        found = [_incident(one.payload) for one in stored]
         return sorted(found, key=lambda incident: (incident.opened_at, incident.id))
 
     async def until(
@@ -303,3 +312,13 @@ class World:
     def _best_living_version(self) -> int:
         living = [m for m in self.members.values() if m.alive and not m.frozen]
         return max((member.version for member in living), default=-1)
+
+
+@functools.lru_cache(maxsize=64)
+def _record(payload: bytes) -> JobRecord:
+    return JobRecord.model_validate_json(payload)
+
+
+@functools.lru_cache(maxsize=64)
+def _incident(payload: bytes) -> IncidentRecord:
+    return IncidentRecord.model_validate_json(payload)

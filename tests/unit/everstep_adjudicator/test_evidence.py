@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 from everstep_adjudicator.case import Case
+from everstep_adjudicator.fold_evidence import MISSED_SECONDS
 from everstep_adjudicator.model import BLINDNESS_BELIEVED_SECONDS, ProbeEnded
 from everstep_contract.facts.node import NodeObserved, WatcherBlinded, WatcherSighted
-from support.courtroom import Courtroom, member, running
+from support.courtroom import WATCHER, Courtroom, member, running
 
 SUSPECT = member(3)
 
@@ -206,11 +207,36 @@ def test_r12_what_was_cleared_counts_again_when_steps_stop() -> None:
     room = running()
     room.hear(room.suspicion(SUSPECT))
     room.answer(SUSPECT, "alive")
-    room.kill(SUSPECT.incarnation)
     room.pass_time(30)
     room.hear(room.suspicion(SUSPECT, reassertion=1))
     room.answer(SUSPECT, "silent")
     assert room.verdicts[-1] == "shrink"
+
+
+def test_r10_without_a_watcher_the_agents_own_reports_are_missed() -> None:
+    room = running()
+    room.kill(SUSPECT.incarnation)
+    room.pass_time(MISSED_SECONDS + 1)
+    assert [s.witness for s in room.view.standing(SUSPECT.incarnation)] == ["adjudicator"]
+    room.answer(SUSPECT, "refused")
+    assert room.verdicts[-1] == "shrink"
+
+
+def test_r10_nobody_is_missed_by_who_hears_nobody() -> None:
+    room = running()
+    room.pass_time(60, reporting=False)
+    room.hear(room.report_of("trainer-0.1"))
+    assert not room.view.suspicions
+
+
+def test_r10_a_silence_that_the_watcher_told_of_is_not_told_twice() -> None:
+    room = running()
+    room.hear(room.suspicion(SUSPECT))
+    room.kill(SUSPECT.incarnation)
+    for _ in range(10):
+        room.pass_time(0.5)
+        room.step()
+    assert [s.witness for s in room.view.suspicions.values()] == [WATCHER]
 
 
 def test_a_tolerated_member_stays_tolerated_while_steps_go_on() -> None:

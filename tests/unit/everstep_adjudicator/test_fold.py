@@ -63,8 +63,8 @@ def test_a_suspicion_of_somebody_unknown_is_nothing() -> None:
 def test_members_that_take_no_part_are_forgotten_and_seats_are_not() -> None:
     room = running()
     room.start(member(8))
-    room.kill("trainer-8.1", "trainer-3.1")
-    room.pass_time(FORGET_SECONDS + 2)
+    room.pass_time(FORGET_SECONDS + 2, reporting=False)
+    room.hear(room.report_of("trainer-0.1"))
     assert "trainer-8.1" not in room.view.members
     assert "trainer-3.1" in room.view.members
 
