@@ -94,7 +94,11 @@ def _disconnected(view: View, connection: Connection, policy: Policy, silence: S
     if client is None:
         return view
     links = _without(view.links, link)
-    silent = client not in links.values() and client not in view.silences
+    known = view.silences.get(client)
+    if known is not None and known.reason == "not_connected":  # a page was read before this came
+        silence = replace(silence, since=known.since)
+        known = None
+    silent = client not in links.values() and known is None
     return replace(
         view,
         links=links,

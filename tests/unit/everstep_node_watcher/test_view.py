@@ -65,6 +65,13 @@ def test_r10_what_an_advisory_said_during_the_paging_is_newer_than_the_page() ->
     assert set(view.silences) == {client(ONE)}
 
 
+def test_r10_an_advisory_that_a_page_overtook_still_tells_how_the_connection_ended() -> None:
+    view = after(View(), Connected(link(ONE, 1)), *listed(link(TWO, 2)), seconds=3.0)
+    view = after(view, Disconnected(link(ONE, 1), "Client Closed"), seconds=3.1)
+    assert view.silences[client(ONE)].reason == "connection_closed"
+    assert view.silences[client(ONE)].since == 3.0
+
+
 def test_r12_whoever_connects_again_is_silent_no_more() -> None:
     view = after(View(), Connected(link(ONE, 1)), Disconnected(link(ONE, 1), "Stale Connection"))
     assert not after(view, Connected(link(ONE, 7))).silences
