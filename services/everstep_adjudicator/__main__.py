@@ -17,9 +17,7 @@ def main() -> int:
     settings = Settings.from_env(os.environ)
 
     async def start(bus: Bus, readiness: Readiness) -> None:
-        await serve(
-            bus, settings.policy(), SystemClock(), readiness, instance=settings.instance
-        )
+        await serve(bus, settings.policy(), SystemClock(), readiness, instance=settings.instance)
 
     return run_service("adjudicator", start, settings)
 

@@ -138,7 +138,6 @@ class Desk:
                     await self._decide_all()
                 break
             except TransientBusError as error:
-                self._unread = True
                 if not failing:
                     log.warning("not enacted", job=str(self._view.job), error=str(error))
                 failing = True
@@ -164,8 +163,9 @@ class Desk:
             return
         if isinstance(action, Rule):
             self._learn(Attempted())
-        before = self._view
+        before, self._unread = self._view, True  # until an answer tells what is stored
         self._learn(await self._registry.enact(before, action, self._because))
+        self._unread = False
         _tell(before, self._view, decision)
 
     async def _read(self) -> None:

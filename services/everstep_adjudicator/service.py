@@ -5,7 +5,7 @@ from typing import Final
 
 import structlog
 from everstep_bus.errors import TransientBusError
-from everstep_bus.interface import Bus
+from everstep_bus.interface import Bus, Proven
 from everstep_contract import subjects
 from everstep_contract.base import Event
 from everstep_contract.facts.job import JobObserved, OrderIssued, StepAdvanced
@@ -46,19 +46,24 @@ async def serve(
     bus: Bus, policy: Policy, clock: Clock, readiness: Readiness, *, instance: str
 ) -> None:
     """Decide about all jobs while holding the lease, until cancelled."""
-    readiness.expect("jobs")
+    readiness.expect("jobs", "facts")
+    leading = asyncio.Event()
 
     async def lead(lease_revision: int) -> None:
-        async with asyncio.TaskGroup() as group:
-            court = Court(bus, policy, clock, group, lease_revision)
-            await _sit(bus, court, group)
+        leading.set()
+        try:
+            async with asyncio.TaskGroup() as group:
+                court = Court(bus, policy, clock, group, lease_revision)
+                await _sit(bus, court, group, lambda: readiness.prove("facts"))
+        finally:
+            leading.clear()
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(_prove(bus, readiness))
+        group.create_task(_prove(bus, readiness, leading))
         group.create_task(Lease(bus, clock, name=LEASE_NAME, holder=instance).lead(lead))
 
 
-async def _sit(bus: Bus, court: Court, group: asyncio.TaskGroup) -> None:
+async def _sit(bus: Bus, court: Court, group: asyncio.TaskGroup, proven: Proven) -> None:
     await court.take_over()
     async with (
         bus.answer(JobStatus, court.status),
@@ -67,7 +72,7 @@ async def _sit(bus: Bus, court: Court, group: asyncio.TaskGroup) -> None:
     ):
         group.create_task(_hear_reports(bus, court))
         group.create_task(_compare(court))
-        await bus.consume(FACTS, court.hear)
+        await bus.consume(FACTS, court.hear, proven=proven)
 
 
 async def _hear_reports(bus: Bus, court: Court) -> None:
@@ -81,11 +86,14 @@ async def _compare(court: Court) -> None:
         await court.compare()
 
 
-async def _prove(bus: Bus, readiness: Readiness) -> None:
+async def _prove(bus: Bus, readiness: Readiness, leading: asyncio.Event) -> None:
+    """Records can be read; and a standby, which consumes nothing, misses nothing."""
     while True:
         try:
             await bus.kv(JOBS).entries()
             readiness.prove("jobs")
+            if not leading.is_set():
+                readiness.prove("facts")
         except TransientBusError as error:
             log.debug("not proven", error=str(error))
         await asyncio.sleep(COMPARE_SECONDS)

@@ -1,4 +1,4 @@
-"""Seeded histories: some minutes of faults on a mischievous bus, then a kind world that must heal."""
+"""Seeded histories: faults on a mischievous bus, then a kind world in which all must heal."""
 
 import asyncio
 import random
@@ -8,7 +8,6 @@ from typing import Final
 from everstep_adjudicator.policy import Policy
 from everstep_bus.memory import CALM, Mischief
 from everstep_contract.record import JobRecord
-
 from sim.members import SimMember
 from sim.world import World
 from support.virtual_time import VirtualLoop

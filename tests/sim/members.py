@@ -42,11 +42,10 @@ from everstep_trainer.agent.model import (
 )
 from everstep_trainer.agent.outbox import Outbox, matters
 from everstep_trainer.link import ToAgent
-from support.virtual_time import VirtualClock
-
 from sim.ledger import Ledger
 from sim.network import Network
 from sim.workers import Fabric, SimWorker
+from support.virtual_time import VirtualClock
 
 TICK_SECONDS: Final = 0.25
 START_SECONDS: Final = 0.5
@@ -185,14 +184,8 @@ class SimMember:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case StartWorker(local_rank, life, _):
-                self._start_worker(local_rank, life)
-            case SendToWorker(local_rank, life, message):
-                known = self._workers.get(local_rank)
-                if known is not None and known[0] == life:
-                    known[1].tell(message)
-            case KillWorker(local_rank, life, _) | TerminateWorker(local_rank, life):
-                self._later(KILL_SECONDS, self._kill_asked, local_rank, life)
+            case StartWorker() | SendToWorker() | KillWorker() | TerminateWorker():
+                self._manage(effect)
             case StartStore():
                 self._later(KILL_SECONDS, self.hear, StoreUp(self.store))
             case Publish(event):
@@ -208,6 +201,17 @@ class SimMember:
                 self._later(0.2, self._leave)
             case Warn():
                 pass
+
+    def _manage(self, effect: StartWorker | SendToWorker | KillWorker | TerminateWorker) -> None:
+        match effect:
+            case StartWorker(local_rank, life, _):
+                self._start_worker(local_rank, life)
+            case SendToWorker(local_rank, life, message):
+                known = self._workers.get(local_rank)
+                if known is not None and known[0] == life:
+                    known[1].tell(message)
+            case KillWorker(local_rank, life, _) | TerminateWorker(local_rank, life):
+                self._later(KILL_SECONDS, self._kill_asked, local_rank, life)
 
     def _leave(self) -> None:
         self.left = True

@@ -1,7 +1,6 @@
 """Random histories keep every promise of DESIGN 10 and heal; a failure tells its seed."""
 
 import pytest
-
 from sim.histories import run_history
 
 MANY = 2000

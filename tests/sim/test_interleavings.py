@@ -1,6 +1,5 @@
 """The interleavings behind the rules, written out one by one, with the real cores and services."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -8,9 +7,8 @@ import pytest
 from everstep_adjudicator.policy import Policy
 from everstep_bus.memory import Mischief
 from everstep_contract.queries import CommandAccepted, ResumeJob, SuspendJob
+from sim.world import World
 from support.virtual_time import in_virtual_time
-
-from sim.world import JOB, World
 
 
 @asynccontextmanager
@@ -85,31 +83,39 @@ async def test_r2_an_agent_that_comes_back_under_its_old_name_ends_its_old_incar
 # --- R4-R6: the record, whoever dies when -------------------------------------------------------
 
 
+@in_virtual_time
+async def killed_at(service: str, call: int, *, after: bool) -> None:
+    """The service dies at one of its calls to the bus while a member dies, and is started again."""
+    async with running() as world:
+        world.kill_service(service)
+        await world.go_on(0.5)
+        world.start_service(service, die_at=call, after=after)
+        await world.go_on(0.3)
+        world.crash(3)
+        await world.go_on(1.5)
+        if service not in world.services:
+            world.start_service(service)
+        await world.steps(members=3, within_seconds=40)
+        await world.quiet()
+        await world.go_on(1)
+        assert world.verdicts() == ["form", "shrink"], call
+        assert [i.outcome for i in world.incidents()] == ["resumed"], call
+
+
+@pytest.mark.parametrize("call", range(3, 24, 3))
+def test_r4_r6_an_adjudicator_killed_at_one_of_its_calls_heals_once(call: int) -> None:
+    killed_at("adjudicator", call, after=call % 2 == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("service", ["adjudicator", "rescaler", "node_watcher"])
-def test_r4_r6_a_service_killed_at_any_of_its_calls_heals_once(
+def test_r4_r6_r8_a_service_killed_at_any_of_its_calls_heals_once(
     service: str, *, after: bool
 ) -> None:
-    """The service dies at its n-th call after its start, while a member dies; for every n."""
-
-    @in_virtual_time
-    async def history(die_at: int) -> None:
-        async with running() as world:
-            world.kill_service(service)
-            await world.go_on(0.5)
-            world.start_service(service, die_at=die_at, after=after)
-            world.crash(3)
-            await world.go_on(1.5)
-            if service not in world.services:
-                world.start_service(service)
-            await world.steps(members=3, within_seconds=40)
-            await world.quiet()
-            await world.go_on(1)
-            assert world.verdicts() == ["form", "shrink"], die_at
-            assert len([i for i in world.incidents() if i.outcome == "resumed"]) == 1, die_at
-
-    for die_at in range(1, 26):
-        history(die_at)
+    for call in range(1, 40):
+        killed_at(service, call, after=after)
 
 
 @in_virtual_time
@@ -315,15 +321,27 @@ async def test_r17_a_store_host_that_dies_while_forming_is_replaced() -> None:
 
 
 @in_virtual_time
-async def test_r18_ec32_a_second_death_at_any_moment_of_forming_heals() -> None:
-    for silent in (False, True):
-        for tenths in range(0, 12):
-            async with running(members=5, min_member=2) as world:
-                world.crash(4)
-                await world.go_on(tenths / 20 + 0.001)
-                world.power_off(2) if silent else world.crash(2)
-                await world.steps(members=3)
-                assert world.ledger.steps_lost == 0
+async def second_death(after_seconds: float, *, silent: bool) -> None:
+    async with running(members=5, min_member=2) as world:
+        world.crash(4)
+        await world.go_on(after_seconds)
+        world.power_off(2) if silent else world.crash(2)
+        await world.steps(members=3)
+        assert world.ledger.steps_lost == 0
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("after_seconds", [0.001, 0.02, 0.05, 0.15, 0.4])
+def test_r18_ec32_a_second_death_while_forming_heals(after_seconds: float, *, silent: bool) -> None:
+    second_death(after_seconds, silent=silent)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("silent", [False, True])
+def test_r18_ec32_a_second_death_at_any_moment_heals(*, silent: bool) -> None:
+    for hundredths in range(100):
+        second_death(hundredths / 100 + 0.001, silent=silent)
 
 
 @in_virtual_time
@@ -381,7 +399,7 @@ async def test_r21_a_generation_cut_off_from_the_bus_is_never_doubled() -> None:
 
 @in_virtual_time
 async def test_r22_survivors_a_step_apart_agree_on_the_newest() -> None:
-    for hundredths in range(0, 40, 2):
+    for hundredths in range(0, 40, 8):
         async with running(members=4, min_member=2) as world:
             await world.go_on(hundredths / 100)
             world.crash(3)

@@ -22,7 +22,6 @@ from everstep_trainer.link import (
     ToWorker,
 )
 from everstep_trainer.page import PageView
-
 from sim.ledger import Ledger
 
 STEP_SECONDS: Final = 0.3
@@ -30,7 +29,7 @@ LEAVE_SECONDS: Final = 0.02
 CONSTRUCT_SECONDS: Final = 0.02
 COPY_SECONDS: Final = 0.1
 NOTICE_SECONDS: Final = 0.2
-"""How long a survivor's collective takes at most to notice a peer whose kernel closed its socket."""
+"""How long a survivor's collective takes at most to notice that a peer's socket is closed."""
 
 
 class Home(Protocol):
@@ -77,6 +76,11 @@ class Fabric:
             self._groups[key] = Group(self, assignment)
         return self._groups[key]
 
+    async def store_found(self, host: str, store: Endpoint) -> None:
+        """Wait until a store answers; a client tries again and again."""
+        while not self.store_answers(host, store):
+            await self.pause(0.05)
+
     async def pause(self, seconds: float) -> None:
         """About so long."""
         await asyncio.sleep(seconds * self.dice.uniform(0.5, 1.5))
@@ -98,7 +102,7 @@ class Group:
         self._present[rank] = worker
 
     def leave(self, rank: int, worker: "SimWorker", *, quiet: bool) -> None:
-        """Its sockets close; unless its whole node went silent, the others notice, or hang (R13)."""
+        """Its sockets close: the others notice, or hang; all hang when the node went silent."""
         if self._present.get(rank) is not worker:
             return
         del self._present[rank]
@@ -215,8 +219,8 @@ class SimWorker:
         return newer.result()
 
     async def _obey(self, message: Assignment | Park) -> None:
-        while self.stuck and self._group is not None:
-            await asyncio.sleep(3600)
+        if self.stuck and self._group is not None:
+            await asyncio.Event().wait()
         await self._fabric.pause(LEAVE_SECONDS)
         await self._home.gate()
         left = self._group.assignment.generation if self._group else 0
@@ -231,8 +235,7 @@ class SimWorker:
         await self._step(message)
 
     async def _form(self, mine: Assignment) -> None:
-        while not self._fabric.store_answers(self._home.host, mine.store):
-            await asyncio.sleep(0.05)
+        await self._fabric.store_found(self._home.host, mine.store)
         group = self._fabric.group(mine)
         await group.meet("barrier", mine.rank, 0)
         await self._home.gate()
@@ -262,7 +265,7 @@ class SimWorker:
         await self._home.gate()
         if agreed > 0 and not group.holds(agreed):
             self.fail(group, ())
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
         self.version = agreed
 
     async def _step(self, mine: Assignment) -> None:

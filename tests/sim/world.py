@@ -21,13 +21,12 @@ from everstep_node_watcher.model import Policy as WatcherPolicy
 from everstep_node_watcher.service import serve as serve_watcher
 from everstep_rescaler.service import serve as serve_rescaler
 from everstep_runtime.health import Readiness
-from support.virtual_time import VirtualClock
-
 from sim.crashing import CrashingBus
 from sim.ledger import Ledger
 from sim.members import SimMember, Surroundings
 from sim.network import Network
 from sim.workers import Fabric
+from support.virtual_time import VirtualClock
 
 JOB: Final = JobKey(namespace="team-a", name="llama.ft")
 CANARY: Final = ServiceClient("canary", "watcher-1")
@@ -100,7 +99,9 @@ class World:
         client = service_client_name(role, f"{name}-{self.starts}")  # type: ignore[arg-type]  # a role
         self.clients[name] = client
         bus = self.connect(client)
-        crashing = CrashingBus(bus, die_at, after=after, die=lambda: self.kill_service(name))
+        crashing = CrashingBus(
+            bus, die_at, after=after, die=lambda when: self.kill_service(name, when)
+        )
         start: dict[str, Callable[[Any], Awaitable[None]]] = {
             "adjudicator": self._adjudicate,
             "rescaler": lambda bus: serve_rescaler(bus, self.clock, Readiness(self.clock)),
@@ -113,15 +114,15 @@ class World:
             await work
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001  # whatever ends a service ends the history
+        except BaseException as error:  # whatever ends a service ends the history
             self.ledger.breach(f"{name} failed: {error!r}")
             raise
         finally:
             bus.close()
 
-    def kill_service(self, name: str) -> None:
+    def kill_service(self, name: str, when: str = "") -> None:
         """SIGKILL: it does not get to do anything any more."""
-        self.say(f"{name} dies")
+        self.say(f"{name} dies {when}".rstrip())
         task = self.services.pop(name, None)
         if task is not None:
             task.cancel()
