@@ -16,6 +16,10 @@ MILESTONES: Final[tuple[MilestoneName, ...]] = get_args(MilestoneName)
 """In the order in which they are reached."""
 
 
+REASSERTED_SECONDS: Final = 5.0
+"""Within this long a detector repeats what it stands by (every 3 s) to a new leader (R10)."""
+
+
 def opened(case: Case) -> IncidentRecord:
     """A new incident about everything that is known now."""
     view = case.view
@@ -118,9 +122,9 @@ def keep_books(case: Case) -> Decision | Later | None:
         return Decision(File(_ended(case, incident, outcome, reason)), reason)
     if incident != view.filed:
         return Decision(File(incident), f"incident {incident.id} goes on")
-    return Later(
-        view.incident_at + case.policy.unresolved_seconds, f"the end of incident {incident.id}"
-    )
+    ends = (REASSERTED_SECONDS, case.policy.blind_seconds, case.policy.unresolved_seconds)
+    ahead = [view.incident_at + end for end in ends if view.incident_at + end > case.now.monotonic]
+    return Later(min(ahead, default=None), f"the end of incident {incident.id}")
 
 
 def _rebuilt(record: JobRecord) -> IncidentRecord:
@@ -195,7 +199,10 @@ def _held(case: Case, record: JobRecord) -> bool:
 def _end_without_ruling(case: Case, incident: IncidentRecord) -> tuple[Outcome, str] | None:
     view, policy = case.view, case.policy
     if not _told(view) and not case.condemned:
-        return "dismissed", _exoneration(view, incident)
+        cleared = _exoneration(view, incident)
+        if cleared or case.now.monotonic >= view.incident_at + REASSERTED_SECONDS:
+            return "dismissed", cleared or "nothing is said against anybody any more"
+        return None  # taken over from a leader that died: what still stands will be said again
     if view.blind(case.now):
         since = max(view.blind_since or 0.0, view.incident_at)
         if case.now.monotonic >= since + policy.blind_seconds:
@@ -212,7 +219,7 @@ def _exoneration(view: JobView, incident: IncidentRecord) -> str:
         for s in view.suspicions.values()
         if s.cleared and s.incarnation in suspected
     }
-    return "; ".join(sorted(cleared)) or "nothing is known against anybody any more"
+    return "; ".join(sorted(cleared))
 
 
 def _ended(case: Case, incident: IncidentRecord, outcome: Outcome, reason: str) -> IncidentRecord:

@@ -37,7 +37,12 @@ HEARD: Final[tuple[type[Event], ...]] = (
     *(WorkerExited, CollectiveFailed),
     *(NodeObserved, WatcherBlinded, WatcherSighted),
 )
-FACTS: Final = Consumer("adjudicator", EVENTS, tuple(map(subjects.event_filter, HEARD)))
+FACTS: Final = Consumer(
+    "adjudicator",
+    EVENTS,
+    tuple(map(subjects.event_filter, HEARD)),
+    ack_wait_seconds=1.0,  # so long a fact is lost that its reader died over
+)
 
 log = structlog.get_logger()
 

@@ -126,6 +126,34 @@ def test_r6_an_incident_that_was_never_stored_is_rebuilt_from_the_record() -> No
     assert incident.verdict == "shrink"
 
 
+def test_r6_an_open_incident_is_not_dismissed_before_a_detector_could_say_it_again() -> None:
+    room = running()
+    room.hear(room.suspicion(member(3)))
+    opened = room.view.incident
+    record = room.record
+    assert opened is not None
+    room.kill("trainer-3.1")
+    room.view = JobView(job=JOB, lease_revision=8)
+    room.hear(Recorded(record, 5), Filed(opened, 3))
+    room.pass_time(2.5)
+    assert room.incidents == []
+    room.hear(room.suspicion(member(3), reassertion=1))
+    room.answer(member(3), "refused")
+    room.obey()
+    assert [(i.id, i.outcome) for i in room.incidents] == [(opened.id, "resumed")]
+
+
+def test_r6_an_open_incident_that_nobody_stands_by_any_more_ends_dismissed() -> None:
+    room = running()
+    room.hear(room.suspicion(member(3)))
+    opened = room.view.incident
+    assert opened is not None
+    room.view = JobView(job=JOB, lease_revision=8)
+    room.hear(Recorded(room.records[-1], 5), Filed(opened, 3))
+    room.pass_time(6)
+    assert [(i.id, i.outcome) for i in room.incidents] == [(opened.id, "dismissed")]
+
+
 def test_r6_an_open_incident_that_was_stored_before_its_verdict_takes_it_over() -> None:
     room = running()
     room.hear(room.suspicion(member(3)))
