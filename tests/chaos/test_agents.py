@@ -41,12 +41,13 @@ async def look(agents: Fleet, witness: int, target: int, seconds: float = 2) -> 
         return (await bus.ask(query, ProbeReply, timeout_seconds=10)).outcome
 
 
-async def test_agents_form_on_an_order_and_tell_what_they_did(agents: Fleet) -> None:
+async def test_r3_agents_of_a_job_with_dots_in_its_name_form_and_tell(agents: Fleet) -> None:
     await stepping(agents, 3)
     await eventually(lambda: len(agents.events(MemberFormed)) == 3)
     first = agents.events(StepAdvanced)[0]
     assert first.first
-    assert first.member.name == "trainer-0"
+    assert (first.job, first.member.name) == (JOB, "trainer-0")
+    assert "." in JOB.name
 
 
 async def test_ec20_one_terminated_member_leaves_alone_and_may_come_back(agents: Fleet) -> None:

@@ -79,6 +79,11 @@ MISTAKES = {
         {"EVERSTEP_POD_IP": "here"},
         "EVERSTEP_POD_IP=here",
     ),
+    "credentials that are none": (
+        ["--job", "a", SCRIPT],
+        {"EVERSTEP_NATS_SEED_PATH": "/dev/null"},
+        "refuses the credentials",
+    ),
     "no credentials": (
         ["--job", "a", SCRIPT],
         {"EVERSTEP_NATS_SEED_PATH": "/nowhere/agent.nk", "EVERSTEP_CONNECT_SECONDS": "1"},
