@@ -84,6 +84,11 @@ MISTAKES = {
         {"EVERSTEP_NATS_SEED_PATH": "/dev/null"},
         "refuses the credentials",
     ),
+    "no folder for logs": (
+        ["--job", "a", "--log-dir", "/proc/logs", SCRIPT],
+        {},
+        "--log-dir /proc/logs",
+    ),
     "no credentials": (
         ["--job", "a", SCRIPT],
         {"EVERSTEP_NATS_SEED_PATH": "/nowhere/agent.nk", "EVERSTEP_CONNECT_SECONDS": "1"},

@@ -37,6 +37,7 @@ def launch(command: Command, zygote: Zygote, environ: Mapping[str, str]) -> int:
     try:
         settings = AgentSettings.parse(_with_flags(command, environ))
         _check_credentials(settings.nats_seed_path)
+        _check_log_dir(command.log_dir)
         listener = _listen(settings)
         born = _me(command, settings, listener, environ)
         configure_logs("agent", instance=born.incarnation, level=settings.log_level)
@@ -100,6 +101,14 @@ def _check_credentials(seed: Path | None) -> None:
             seed.read_bytes()
     except OSError as error:
         raise UsageError(f"EVERSTEP_NATS_SEED_PATH={seed}: {error.strerror}") from error
+
+
+def _check_log_dir(log_dir: str) -> None:
+    try:
+        if log_dir:
+            Path(log_dir).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--log-dir {log_dir}: {error.strerror}") from error
 
 
 async def _connect(life: Life, settings: AgentSettings, stack: AsyncExitStack) -> Bus:
