@@ -84,6 +84,11 @@ MISTAKES = {
         {"EVERSTEP_NATS_SEED_PATH": "/dev/null"},
         "refuses the credentials",
     ),
+    "a port that is none": (
+        ["--job", "a", SCRIPT],
+        {"EVERSTEP_NATS_URL": "nats://127.0.0.1:x"},
+        "EVERSTEP_NATS_URL=nats://127.0.0.1:x",
+    ),
     "no folder for logs": (
         ["--job", "a", "--log-dir", "/proc/logs", SCRIPT],
         {},

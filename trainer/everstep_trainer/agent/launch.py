@@ -59,11 +59,11 @@ def _listen(settings: AgentSettings) -> socket.socket:
         host = settings.host()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, 0), family=family)
-    except OSError as error:
-        said = f"EVERSTEP_POD_IP={settings.pod_ip}" if settings.pod_ip else settings.nats_url
-        raise UsageError(
-            f"cannot listen for peers ({without_credentials(said)}): {error.strerror or error}"
-        ) from error
+    except (OSError, ValueError) as error:
+        variable = "POD_IP" if settings.pod_ip else "NATS_URL"
+        said = without_credentials(settings.pod_ip or settings.nats_url)
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot listen for peers (EVERSTEP_{variable}={said}): {why}") from error
 
 
 def _me(
