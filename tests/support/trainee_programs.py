@@ -16,7 +16,7 @@ from typing import Any
 
 import everstep
 import torch
-from everstep_trainer import drill_train
+from everstep_trainer import drill_torchrun, drill_train
 from everstep_trainer.backend import host_store
 from everstep_trainer.backend.group import InterruptibleGroup
 from everstep_trainer.link import PAGE_FD_VARIABLE, SOCKET_FD_VARIABLE
@@ -270,9 +270,25 @@ def train(
 
 
 def drill(
-    link: Link, descriptors: list[int], local_rank: int, number: int, *, directory: str
+    link: Link,
+    *,
+    directory: str,
+    steps: int = 1000,
+    descriptors: list[int] | None = None,
+    local_rank: int = 0,
+    number: int = 0,
 ) -> None:
-    """The drill's own script, as `everstep run` starts it."""
-    inherit(descriptors, local_rank)
-    sys.argv = ["drill_train.py", "--log-directory", directory]
+    """The drill's own script, as `everstep run` starts it, or alone."""
+    if descriptors is not None:
+        inherit(descriptors, local_rank)
+    sys.argv = ["drill_train.py", "--log-directory", directory, "--steps", str(steps)]
     drill_train.main()
+    link.say("ended")
+
+
+def plain_drill(link: Link, *, directory: str, steps: int) -> None:
+    """The drill's comparison, as torchrun starts it, in a world of one."""
+    os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    sys.argv = ["drill_torchrun.py", "--log-directory", directory, "--steps", str(steps)]
+    drill_torchrun.main()
+    link.say("ended")

@@ -90,9 +90,9 @@ def agree(standings: Sequence[Standing]) -> Agreement:
             ahead = tuple(rank for rank, version in enumerate(versions) if version == newest)
             behind = tuple(rank for rank, version in enumerate(versions) if version != newest)
             return Agreement(newest, ahead, behind, rewind)
-    done = max(standing.newest_step for standing in standings)
-    if done > 0:
-        raise StateLostError(done)
+    newest_step = max(standing.newest_step for standing in standings)
+    if newest_step != NOT_WHOLE:
+        raise StateLostError(newest_step)
     everybody_else = tuple(range(1, len(standings)))
     return Agreement(Version(0, 0), (0,), everybody_else, fresh=True)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from types import TracebackType
 
-import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -30,6 +29,7 @@ class Generation:
         number: Of the generation; only grows.
         rank: This worker's, below ``world_size``.
         members: Incarnation of each rank's member.
+        device: Where the group's tensors live: this worker's GPU, or the CPU.
         outcome: How the ``with`` block ended; None while it runs, or if the script's own error
             went through it.
     """
@@ -41,7 +41,7 @@ class Generation:
         self.local_rank = order.local_rank
         self.local_world_size = order.local_world_size
         self.members = order.members
-        self.device = torch.device("cpu")
+        self.device = worker.collectives.device
         self.outcome: Outcome | None = None
         self._order = order
         self._ending = ending
@@ -122,7 +122,6 @@ class Generation:
         """
         if not self._has_agreed:
             self._agree()
-        self._worker.state.watch(self._guard)
         source = self._worker.source_of(loader)
         while self.step < total:
             self._check()
@@ -159,6 +158,7 @@ class Generation:
             )
         self._ending.check()
         self._has_agreed = True
+        self._worker.state.watch(self._guard)
         self._until_agreed.close()
         self._worker.page.write("generation", self.number)
         self._worker.page.write("step", self.step)
@@ -190,6 +190,7 @@ class Generation:
 
     def _guard(self) -> None:
         """Called just before an optimizer steps: nothing else can stop it from here."""
+        self._worker.collectives.finish()  # an aborted NCCL kernel returns a wrong result
         self._check()
         if self._step is None or not self._step.is_ready:
             raise LoopError(

@@ -52,6 +52,7 @@ class Job:
         self._stores = StoreClients()
         self._callbacks: list[GenerationCallback] = []
         self._left_generation = 0
+        self._is_begun = False
 
     def on_generation(self, callback: GenerationCallback) -> GenerationCallback:
         """Have ``callback`` called with each generation once it is formed, before its block.
@@ -69,8 +70,11 @@ class Job:
 
         Raises:
             AgentGoneError: The agent ended.
-            LoopError: A generation was not used in a ``with`` block.
+            LoopError: A generation was not used in a ``with`` block, or this is not the first call.
         """
+        if self._is_begun:
+            raise LoopError("a job's generations are gone through once")
+        self._is_begun = True
         order = self._next_assignment(self._orders.take())
         try:
             while order is not None:
@@ -122,7 +126,7 @@ class Job:
         """The formed generation, or why there is none."""
         try:
             client = self._stores.get(order.store.host, order.store.port, ending)
-            backend.form(client, _formation(order), ending)
+            backend.form(client, self._formation(order), ending)
             self._take_place(order)
             generation = Generation(order, ending, self._worker)
             for callback in self._callbacks:
@@ -133,6 +137,16 @@ class Job:
                 raise
             return outcome
         return generation
+
+    def _formation(self, order: Assignment) -> Formation:
+        return Formation(
+            prefix=order.store_prefix,
+            rank=order.rank,
+            world_size=order.world_size,
+            form_timeout=timedelta(seconds=order.form_seconds),
+            construct_timeout=timedelta(seconds=order.construct_seconds),
+            backend=self._worker.collectives.backend,
+        )
 
     def _take_place(self, order: Assignment) -> None:
         """Tell the script its place the way torchrun does, and once what it must not believe."""
@@ -174,13 +188,3 @@ def _outcome_of(generation: Generation) -> Outcome:
     if generation.outcome is None:
         raise LoopError("use each generation in a `with generation:` block")
     return generation.outcome
-
-
-def _formation(order: Assignment) -> Formation:
-    return Formation(
-        prefix=order.store_prefix,
-        rank=order.rank,
-        world_size=order.world_size,
-        form_timeout=timedelta(seconds=order.form_seconds),
-        construct_timeout=timedelta(seconds=order.construct_seconds),
-    )

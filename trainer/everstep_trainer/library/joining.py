@@ -5,14 +5,14 @@ import os
 import socket
 from datetime import timedelta
 
-from everstep_trainer import backend
+from everstep_trainer.backend import install, is_proven_torch
 from everstep_trainer.library.alone import OwnAgent
 from everstep_trainer.library.environment import Launch, forget_agent_store, read_launch
 from everstep_trainer.library.errors import LaunchError
 from everstep_trainer.library.job import Job
 from everstep_trainer.library.orders import Link, Orders
 from everstep_trainer.library.state import JobState
-from everstep_trainer.library.worker import Worker
+from everstep_trainer.library.worker import Collectives, Worker
 from everstep_trainer.link import Hello
 from everstep_trainer.page import Page
 
@@ -22,7 +22,7 @@ _held: list[object] = []
 """What a joined process holds until it ends; empty before."""
 
 
-def join(*, snapshot_every: int | None = None) -> Job:
+def join(*, backend: str | None = None, snapshot_every: int | None = None) -> Job:
     """Join the job that this process was started for. Once a process, after its imports.
 
     Under ``everstep run`` the worker belongs to its agent from here on. Without any launcher, as
@@ -30,38 +30,44 @@ def join(*, snapshot_every: int | None = None) -> Job:
     debug a script.
 
     Args:
+        backend: "everstep" (gloo inside, on CPUs) or "nccl"; by default by whether there is a GPU.
+            Healing in place over NCCL is not proven on hardware yet.
         snapshot_every: Steps between copies of the state that are kept in this process's memory,
             to go back to if every replica is torn; 0 for none. By default every 20 steps if there
             is more than one optimizer, otherwise none, since one optimizer's step is not torn.
 
     Raises:
-        LaunchError: It was started by another launcher, or has joined already.
+        LaunchError: It was started by another launcher, has joined already, or lacks a GPU.
     """
     if _held:
         raise LaunchError("this process has joined already: keep the job that `join` returned")
     launch = read_launch(os.environ)
     forget_agent_store(os.environ)
-    if not backend.is_proven_torch():
+    if not is_proven_torch():
         log.warning("re-forming in place is not proven with this version of torch")
-    backend.install()
-    return _join_alone(snapshot_every) if launch is None else _join_agent(launch, snapshot_every)
+    install()
+    collectives = Collectives.choose(backend, launch.local_rank if launch else 0)
+    if launch is None:
+        return _join_alone(collectives, snapshot_every)
+    return _join_agent(launch, collectives, snapshot_every)
 
 
-def _join_agent(launch: Launch, snapshot_every: int | None) -> Job:
+def _join_agent(launch: Launch, collectives: Collectives, snapshot_every: int | None) -> Job:
     for descriptor in (launch.link_fd, launch.page_fd):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - os' own signature; what the script starts is no worker
     connection, page = socket.socket(fileno=launch.link_fd), Page(launch.page_fd)
     orders = Orders()
     link = Link(connection, orders)
-    worker = Worker(page, JobState(page, snapshot_every), link.send)
+    worker = Worker(page, JobState(page, snapshot_every), link.send, collectives)
     link.send(Hello(local_rank=launch.local_rank, pid=os.getpid()))
     _held.append(link)
     return Job(worker, orders, os.environ)
 
 
-def _join_alone(snapshot_every: int | None) -> Job:
+def _join_alone(collectives: Collectives, snapshot_every: int | None) -> Job:
     log.info("not started by `everstep run`: training alone, nothing will be healed")
     agent = OwnAgent()
-    worker = Worker(agent.page, JobState(agent.page, snapshot_every), agent.hear)
+    state = JobState(agent.page, snapshot_every)
+    worker = Worker(agent.page, state, agent.hear, collectives)
     _held.append(agent)
     return Job(worker, agent.orders, os.environ, grace=timedelta(0))

@@ -11,6 +11,7 @@ from everstep_trainer.backend import (
     FormingFailedError,
     GenerationEnded,
     StoreUnreachableError,
+    nccl,
 )
 from everstep_trainer.backend.errors import causes
 from everstep_trainer.library.errors import StaleGroupError
@@ -61,12 +62,13 @@ def judge(error: BaseException, ending: Ending) -> Outcome | None:
     """What an exception means for the generation; None if it is the script's own.
 
     Whatever is raised while the flag is set is the generation's end, in whichever disguise: user
-    code may have caught `GenerationEnded` and raised something else.
+    code may have caught `GenerationEnded` and raised something else. But for a GPU that refuses
+    everything from here on: only a new process helps.
 
     Raises:
         StaleGroupError: A group of an earlier generation was used.
     """
-    if isinstance(error, _NEVER_SWALLOWED):
+    if isinstance(error, _NEVER_SWALLOWED) or nccl.next_rung(error) == "restart_worker":
         return None
     if ending.reason is not None:
         return Ended(error)

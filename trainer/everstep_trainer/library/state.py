@@ -54,7 +54,7 @@ class JobState:
         self._snapshot: Snapshot | None = None
         self._hooks: list[RemovableHandle] = []
         self._turn: TurnStart | None = None
-        self._last_turn: TurnStart | None = None
+        self._last_others: dict[str, Packed] | None = None
         self._habit: frozenset[str] = frozenset()
 
     @property
@@ -104,7 +104,7 @@ class JobState:
         if agreed.receivers:
             self._copy(Route(place, agreed.sources, agreed.receivers), fresh=agreed.fresh)
         self._branch, self._newest_step = agreed.version.generation, agreed.version.step
-        self._last_turn = None
+        self._last_others = None
         self._count.start(agreed.version.step, frozenset(self._replica.optimizers))
         self._page.write("version", self.version)
         return agreed, steps_lost(mine, agreed)
@@ -127,8 +127,8 @@ class JobState:
     def begin_turn(self) -> None:
         """Keep what the step will change besides the tensors that optimizers step."""
         self._turn = TurnStart.of(self._replica)
-        if self._last_turn is not None:
-            self._habit = self._turn.moved_since(self._last_turn)
+        if self._last_others is not None:
+            self._habit = self._turn.moved_since(self._last_others)
         every = self._snapshot_interval()
         if every and self.step % every == 0:
             self._snapshot = None  # the old one's memory goes first
@@ -137,7 +137,7 @@ class JobState:
 
     def complete_turn(self, generation: int) -> None:
         """The script says that the step is completed."""
-        self._last_turn, self._turn = self._turn, None
+        self._last_others, self._turn = self._turn.others if self._turn else None, None
         self._count.complete()
         self._branch, self._newest_step = generation, self.step
         self._page.write("version", self.version)

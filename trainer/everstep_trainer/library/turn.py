@@ -5,6 +5,7 @@ back. If the optimizers had stepped already, the step counts, and what was to fo
 """
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,10 +57,10 @@ class TurnStart:
             live.copy_(kept)
         restore_rng(self.rng)
 
-    def moved_since(self, before: "TurnStart") -> frozenset[str]:
-        """Which of the small objects have changed between two turns."""
+    def moved_since(self, before: Mapping[str, Packed]) -> frozenset[str]:
+        """Which of the small objects have changed since they were like this."""
         return frozenset(
-            name for name, state in self.others.items() if not state.equals(before.others[name])
+            name for name, state in self.others.items() if not state.equals(before[name])
         )
 
     def follow(self, replica: Replica, habit: frozenset[str]) -> None:

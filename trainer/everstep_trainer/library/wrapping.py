@@ -43,6 +43,7 @@ def no_first_broadcast() -> Iterator[list[nn.Module]]:
 
 def synchronise_gradients(module: nn.Module, *, enabled: bool) -> None:
     """Have the next backward average gradients over the ranks, or only add them up here."""
+    module = getattr(module, "_orig_mod", module)  # inside torch.compile
     if isinstance(module, DistributedDataParallel):
         module.require_backward_grad_sync = enabled
         return

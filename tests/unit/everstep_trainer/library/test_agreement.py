@@ -50,6 +50,8 @@ def test_r22_a_job_that_never_had_a_state_begins_at_step_0_with_the_first_ranks_
 def test_r22_steps_that_were_done_are_never_silently_begun_again() -> None:
     with pytest.raises(StateLostError, match="step 9 was reached"):
         agree([holds(newest=9), holds()])
+    with pytest.raises(StateLostError, match="step 0 was reached"):
+        agree([holds(newest=0), holds()])
 
 
 def test_ranks_that_track_other_things_are_named() -> None:

@@ -66,7 +66,7 @@ def test_r22_a_scheduler_that_does_not_move_every_step_is_left_alone() -> None:
     made = parts()
     replica = Replica(made)
     before = TurnStart.of(replica)
-    habit = TurnStart.of(replica).moved_since(before)
+    habit = TurnStart.of(replica).moved_since(before.others)
     before.follow(replica, habit)
     assert habit == frozenset()
     assert made["scheduler"].last_epoch == 0
