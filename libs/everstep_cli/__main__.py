@@ -3,22 +3,32 @@
 import os
 import sys
 
-import typer
-from everstep_contract.errors import EverstepError
-from everstep_runtime.logs import configure_logs
-
-from everstep_cli.app import build
-from everstep_cli.errors import CommandError
+from everstep_cli.contributed import contributed_command
 
 
 def main() -> int:
-    """Run the command line; every mistake ends in one line on stderr, never in a traceback."""
+    """Run the command line; every mistake ends in one line on stderr, never in a traceback.
+
+    A contributed command is handed over to before anything else is imported: the trainer's forks.
+    """
+    command = contributed_command(*sys.argv[1:2])
+    return command(sys.argv[2:]) if command else _own_command()
+
+
+def _own_command() -> int:
+    import typer
+    from everstep_contract.errors import EverstepError
+    from everstep_runtime.logs import configure_logs
+
+    from everstep_cli.app import build
+    from everstep_cli.errors import CommandError
+
     configure_logs("cli", instance=str(os.getpid()), level="critical")
     try:
         status = build()(args=sys.argv[1:], prog_name="everstep", standalone_mode=False)
     except typer.TyperException as misuse:
         return _complain(misuse.format_message(), misuse.exit_code)
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         return _complain("interrupted", CommandError.exit_status)
     except CommandError as error:
         return _complain(str(error), error.exit_status)

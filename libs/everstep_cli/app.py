@@ -1,23 +1,14 @@
-"""The sub-commands, gathered: ours, and those found by the entry-point group."""
+"""Our own sub-commands, gathered; those of others are only listed."""
 
 from collections.abc import Callable
-from importlib.metadata import EntryPoint, entry_points
-from typing import Final
 
 import typer
 
+from everstep_cli.contributed import contributed_names
 from everstep_cli.drill.command import drill
 from everstep_cli.events import events
 from everstep_cli.incidents import incident, incidents
 from everstep_cli.status import status
-
-GROUP: Final = "everstep.commands"
-"""Entry points of this group are sub-commands: ``main(arguments) -> exit status``."""
-_PASS_ON: Final = {
-    "ignore_unknown_options": True,
-    "allow_extra_args": True,
-    "help_option_names": [],
-}
 
 
 def build() -> Callable[..., object]:
@@ -31,12 +22,11 @@ def build() -> Callable[..., object]:
     )
     for command in (drill, events, status, incidents, incident):
         app.command()(command)
-    for found in entry_points(group=GROUP):
-        _contribute(app, found)
+    for name in contributed_names():
+        app.command(name, help=f"`everstep {name} --help` tells.")(_elsewhere)
     return typer.main.get_command(app)
 
 
-def _contribute(app: typer.Typer, found: EntryPoint) -> None:
-    @app.command(found.name, context_settings=dict(_PASS_ON), help=f"See {found.name} --help.")
-    def contributed(context: typer.Context) -> None:
-        raise typer.Exit(found.load()(context.args))
+def _elsewhere() -> None:
+    """Never called: a contributed command is handed over to before this line is built."""
+    raise AssertionError

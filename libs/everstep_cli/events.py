@@ -11,7 +11,15 @@ from everstep_bus.interface import Bus, Received
 from everstep_contract.base import Event
 from everstep_contract.subjects import EVENTS
 
-from everstep_cli.access import DEFAULT_NATS_URL, AsJson, Credentials, NatsUrl, with_bus
+from everstep_cli.access import (
+    DEFAULT_NATS_URL,
+    Access,
+    AsJson,
+    Credentials,
+    NatsUrl,
+    Store,
+    with_bus,
+)
 from everstep_cli.describe import line_of
 
 QUIET_SECONDS: Final = 0.5
@@ -26,6 +34,7 @@ def events(
     as_json: AsJson = False,
     nats_url: NatsUrl = DEFAULT_NATS_URL,
     credentials: Credentials = None,
+    store: Store = None,
 ) -> None:
     """Print events, oldest first; with --json one CloudEvent a line."""
 
@@ -36,7 +45,7 @@ def events(
                 sys.stdout.write(text + "\n")
                 sys.stdout.flush()
 
-    with_bus(show, nats_url=nats_url, credentials=credentials)
+    with_bus(show, Access(nats_url, credentials, store))
 
 
 async def stored_facts(bus: Bus, *, follow: bool = False) -> AsyncIterator[Received]:

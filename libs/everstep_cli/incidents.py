@@ -2,7 +2,7 @@
 
 import json
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from everstep_bus.interface import Bus
@@ -10,23 +10,28 @@ from everstep_contract.facts.job import VerdictReached
 from everstep_contract.layout import INCIDENTS
 from everstep_contract.queries import JobStatus, JobStatusReply
 from everstep_contract.record import IncidentRecord
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
+from rich.console import Group, RenderableType
+from rich.table import Column, Table
 from rich.text import Text
 
 from everstep_cli.access import (
     ASK_SECONDS,
     DEFAULT_NATS_URL,
+    Access,
     AsJson,
     Credentials,
     NatsUrl,
+    Store,
     with_bus,
 )
 from everstep_cli.errors import CommandError
 from everstep_cli.events import stored_facts
+from everstep_cli.terminal import output
 from everstep_cli.timeline import timeline, total_seconds
 
 IncidentId = Annotated[str, typer.Argument(help="An id that `everstep incidents` lists.")]
+
+SHOWN_OF_AN_ID: Final = 12
 
 
 def incidents(
@@ -34,6 +39,7 @@ def incidents(
     as_json: AsJson = False,
     nats_url: NatsUrl = DEFAULT_NATS_URL,
     credentials: Credentials = None,
+    store: Store = None,
 ) -> None:
     """List incidents, oldest first."""
 
@@ -43,9 +49,9 @@ def incidents(
             listed = [incident.model_dump(mode="json") for incident in found]
             sys.stdout.write(json.dumps(listed) + "\n")
         else:
-            Console().print(incident_list(found))
+            output().print(incident_list(found))
 
-    with_bus(show, nats_url=nats_url, credentials=credentials)
+    with_bus(show, Access(nats_url, credentials, store))
 
 
 def incident(
@@ -54,6 +60,7 @@ def incident(
     as_json: AsJson = False,
     nats_url: NatsUrl = DEFAULT_NATS_URL,
     credentials: Credentials = None,
+    store: Store = None,
 ) -> None:
     """Explain one incident: timeline, evidence, rule, what was rejected, what it waits for."""
 
@@ -67,9 +74,9 @@ def incident(
         if as_json:
             sys.stdout.write(json.dumps(explanation(record, rulings, waiting)) + "\n")
         else:
-            Console().print(incident_view(record, rulings, waiting))
+            output().print(incident_view(record, rulings, waiting))
 
-    with_bus(show, nats_url=nats_url, credentials=credentials)
+    with_bus(show, Access(nats_url, credentials, store))
 
 
 async def all_incidents(bus: Bus) -> tuple[IncidentRecord, ...]:
@@ -103,7 +110,10 @@ def explanation(
 
 def incident_list(found: tuple[IncidentRecord, ...]) -> RenderableType:
     """A table of incidents."""
-    table = Table("id", "opened", "job", "suspected", "verdict", "outcome", "seconds", "steps lost")
+    table = Table(
+        Column("id", no_wrap=True),
+        *("opened", "job", "suspected", "verdict", "outcome", "seconds", "steps lost"),
+    )
     for record in found:
         table.add_row(
             record.id,
@@ -151,9 +161,11 @@ def _stages(record: IncidentRecord) -> Table:
 
 
 def _evidence(record: IncidentRecord) -> Table:
+    names = {member.incarnation: member.name for member in record.suspected}
     table = Table("evidence", "of", "says", "detail")
     for item in record.evidence:
-        table.add_row(item.kind, item.incarnation, item.witness, item.detail)
+        of = names.get(item.incarnation, item.incarnation[:SHOWN_OF_AN_ID])
+        table.add_row(item.kind, of, item.witness[:SHOWN_OF_AN_ID], item.detail)
     return table
 
 

@@ -10,19 +10,22 @@ from everstep_bus.interface import Bus
 from everstep_contract.layout import INCIDENTS, JOBS
 from everstep_contract.queries import JobStatus, JobStatusReply
 from everstep_contract.record import JobRecord
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from everstep_cli.access import (
     ASK_SECONDS,
     DEFAULT_NATS_URL,
+    Access,
     AsJson,
     Credentials,
     NatsUrl,
+    Store,
     with_bus,
 )
 from everstep_cli.errors import CommandError
+from everstep_cli.terminal import output
 
 UNKNOWN = "unknown: no adjudicator answers"
 
@@ -35,6 +38,7 @@ def status(
     as_json: AsJson = False,
     nats_url: NatsUrl = DEFAULT_NATS_URL,
     credentials: Credentials = None,
+    store: Store = None,
 ) -> None:
     """Show jobs: generation, members, phase, open incidents, what the next verdict waits for."""
 
@@ -44,9 +48,9 @@ def status(
             listed = [reply.model_dump(mode="json") for reply in replies]
             sys.stdout.write(json.dumps(listed) + "\n")
         else:
-            Console().print(Group(*map(job_view, replies)) if replies else "no jobs")
+            output().print(Group(*map(job_view, replies)) if replies else "no jobs")
 
-    with_bus(show, nats_url=nats_url, credentials=credentials)
+    with_bus(show, Access(nats_url, credentials, store))
 
 
 def job_view(reply: JobStatusReply) -> RenderableType:

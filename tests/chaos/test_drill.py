@@ -1,13 +1,18 @@
 """The drills as tests: each fault heals as its row of the table says, and leaves nothing."""
 
+import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from everstep_cli.drill.faults import FAULTS, FaultName
+from everstep_cli.drill.processes import descendants
+from support.polling import eventually
 
 DRILL_SECONDS = 400
 QUICK = (FaultName.CRASH, FaultName.POWER_OFF, FaultName.WORKER)
@@ -51,3 +56,23 @@ def test_a_drill_heals_and_loses_no_step(fault: FaultName) -> None:
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in QUICK])
 def test_every_fault_heals_and_loses_no_step(fault: FaultName, seed: int) -> None:
     check(fault, seed)
+
+
+@pytest.mark.timeout(DRILL_SECONDS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+async def test_an_interrupted_drill_leaves_no_process(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    workers = tmp_path / "kept" / "workers"
+    command = [sys.executable, "-m", "everstep_cli", "drill", "--keep", str(workers.parent)]
+    running = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
+    try:
+        await eventually(lambda: list(workers.glob("*.jsonl")), within_seconds=DRILL_SECONDS / 2)
+        there = descendants(running.pid)
+        assert len(there) > 16
+        running.send_signal(number)
+        assert await running.wait() != 0
+        await eventually(lambda: not [pid for pid in there if Path(f"/proc/{pid}").exists()])
+    finally:
+        if running.returncode is None:
+            running.kill()

@@ -1,19 +1,23 @@
 """`everstep drill`: its flags, and what it prints where."""
 
 import asyncio
+import signal
 import sys
 import time
+from collections.abc import Coroutine
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
-from rich.console import Console
 
 from everstep_cli.drill.board import Board
 from everstep_cli.drill.faults import FAULTS, FaultName
 from everstep_cli.drill.table import milestone_table
 from everstep_cli.errors import CommandError, MisuseError
+from everstep_cli.terminal import progress
+
+T = TypeVar("T")
 
 
 class Rival(StrEnum):
@@ -48,11 +52,11 @@ def drill(  # noqa: PLR0913  # a command line
     except ImportError as error:
         raise CommandError(f"a drill needs the extras services, trainer, local: {error}") from None
     chosen = int(time.time()) if seed is None else seed
-    console = Console(stderr=True)
+    console = progress()
     with Board(console) as board:
         board.say(f"drill {fault}, seed {chosen}")
         wanted = Drill(FAULTS[fault], chosen, nproc, against_torchrun=bool(against), keep=keep)
-        document, shortfalls = asyncio.run(run_drill(wanted, board))
+        document, shortfalls = asyncio.run(_until_told(run_drill(wanted, board)))
     console.print(milestone_table(document))
     for shortfall in shortfalls:
         console.print(f"not as expected: {shortfall}", style="red", markup=False)
@@ -60,3 +64,13 @@ def drill(  # noqa: PLR0913  # a command line
         sys.stdout.write(document.model_dump_json() + "\n")
     if not document.succeeded:
         raise typer.Exit(1)
+
+
+async def _until_told(work: Coroutine[Any, Any, T]) -> T:
+    """Let SIGTERM end ``work`` as Ctrl-C does: with everything taken down."""
+    task = asyncio.ensure_future(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        raise CommandError("interrupted; everything was taken down") from None

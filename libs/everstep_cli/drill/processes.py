@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ class Processes:
         environment = os.environ | program.variables | {MARK_VARIABLE: self.mark}
         with (self.folder / f"{program.name}.log").open("ab") as log:
             started = await asyncio.create_subprocess_exec(
+                *_dying_with_us(),
                 *program.command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
@@ -87,6 +89,12 @@ class Processes:
         """Stop everything, the newest first."""
         for name in reversed(list(self._running)):
             await self.stop(name)
+
+
+def _dying_with_us() -> list[str]:
+    """What makes the kernel kill a program when the drill itself is killed."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
 
 
 def log_tail(folder: Path, name: str, lines: int = 5) -> str:

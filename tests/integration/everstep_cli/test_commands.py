@@ -152,3 +152,12 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
         1,
         "everstep: no NATS server answers at nats://127.0.0.1:1\n",
     )
+
+
+async def test_what_a_drill_kept_is_read_without_a_running_bus(tmp_path: Path) -> None:
+    server = NatsServer(ServerSettings(tmp_path / "nats", tmp_path / "credentials"))
+    server.start()
+    await fill(server.url, tmp_path / "credentials")
+    server.stop()
+    done = await asyncio.to_thread(everstep, "incidents", "--json", "--store", str(tmp_path))
+    assert [one["id"] for one in json.loads(done.stdout)] == [ENDED.incident.id]

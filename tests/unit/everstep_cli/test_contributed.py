@@ -1,0 +1,42 @@
+"""Sub-commands that other packages contribute."""
+
+import sys
+from importlib.metadata import EntryPoint, EntryPoints
+from typing import Any
+
+import pytest
+from everstep_cli import __main__, contributed
+from everstep_cli.app import build
+
+HEARD: list[list[str]] = []
+
+
+def command(arguments: list[str]) -> int:
+    HEARD.append(arguments)
+    return 7
+
+
+@pytest.fixture
+def _contributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("frob", f"{__name__}:command", contributed.GROUP)
+
+    def found(**wanted: Any) -> EntryPoints:
+        return EntryPoints([point]).select(**wanted)
+
+    monkeypatch.setattr(contributed, "entry_points", found)
+    monkeypatch.setattr(EntryPoint, "load", lambda self: command)
+
+
+@pytest.mark.usefixtures("_contributes")
+def test_a_contributed_command_gets_all_that_follows_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["everstep", "frob", "--help", "-x", "1"])
+    assert __main__.main() == 7
+    assert HEARD.pop() == ["--help", "-x", "1"]
+
+
+@pytest.mark.usefixtures("_contributes")
+def test_a_contributed_command_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    build()(args=["--help"], standalone_mode=False)
+    assert "frob" in capsys.readouterr().out
