@@ -39,7 +39,7 @@ def figures_of(pairs: Pairs) -> list[Figure]:
     same = sum(pair[0][1] == pair[1][1] for pair in pairs)
     return [
         figure("plain step", "ms", [seconds * 1e3 for seconds in plain]),
-        figure("cost of a step", "ms", [seconds * 1e3 for seconds in extra]),
+        figure("cost of a step in time", "ms", [seconds * 1e3 for seconds in extra]),
         figure(
             "cost of a step",
             "%",

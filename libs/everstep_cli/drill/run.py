@@ -86,7 +86,7 @@ async def _observe(drill: Drill, board: Board, folder: Path, processes: Processe
         watch = Watch(bus, board)
         listening = asyncio.create_task(watch.run())
         try:
-            await _first_steps(stage, watch, gang)
+            await first_steps(stage, watch, gang)
             injection = Injection(stage, watch, drill.seed)
             board.say(f"{drill.fault.name}: {drill.fault.summary}")
             problem = await _hurt_and_heal(drill, stage, watch, injection)
@@ -110,7 +110,13 @@ async def _hurt_and_heal(
     return None
 
 
-async def _first_steps(stage: Stage, watch: Watch, gang: Gang) -> None:
+async def first_steps(stage: Stage, watch: Watch, gang: Gang) -> None:
+    """Wait until the whole gang has taken enough steps to tell its pace.
+
+    Raises:
+        CommandError: It does not.
+    """
+
     def stepping() -> bool | None:
         return watch.stepping(gang.members, after=0) or None
 
