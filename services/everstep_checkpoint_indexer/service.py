@@ -5,6 +5,7 @@ version, so a checkpoint counts as committed when each of its shards was told of
 """
 
 import asyncio
+from functools import partial
 from typing import Final
 
 import structlog
@@ -13,7 +14,7 @@ from everstep_bus.interface import Bus, Received
 from everstep_contract import subjects
 from everstep_contract.errors import EverstepError
 from everstep_contract.facts.checkpoint import ShardPrepared
-from everstep_contract.layout import EVENTS, JOBS, Consumer
+from everstep_contract.layout import EVENTS, Consumer
 from everstep_contract.queries import LatestCheckpoint, LatestCheckpointReply
 from everstep_contract.record import CheckpointRecord
 from everstep_runtime.health import Readiness
@@ -24,7 +25,6 @@ from everstep_checkpoint_indexer.metrics import PENDING
 from everstep_checkpoint_indexer.model import Gathering
 
 RETRY_SECONDS: Final = 1.0
-PROOF_SECONDS: Final = 5.0
 SHARDS: Final = Consumer("checkpoint_indexer", EVENTS, (subjects.event_filter(ShardPrepared),))
 
 log = structlog.get_logger()
@@ -47,8 +47,8 @@ async def serve(bus: Bus, readiness: Readiness) -> None:
 
     async with bus.answer(LatestCheckpoint, answer), asyncio.TaskGroup() as group:
         group.create_task(_gather(bus, index))
-        group.create_task(bus.consume(SHARDS, _inspect))
-        group.create_task(_prove(bus, readiness))
+        proven = partial(readiness.prove, "checkpoints")
+        group.create_task(bus.consume(SHARDS, _inspect, proven=proven))
 
 
 async def _gather(bus: Bus, index: Index) -> None:
@@ -79,13 +79,3 @@ async def _inspect(received: Received) -> None:
     fact = received.message
     if isinstance(fact, ShardPrepared) and fact.shard >= fact.shards:
         raise ImpossibleShardError(fact)
-
-
-async def _prove(bus: Bus, readiness: Readiness) -> None:
-    while True:
-        try:
-            await bus.kv(JOBS).entries()
-            readiness.prove("checkpoints")
-        except TransientBusError as error:
-            log.debug("not proven", error=str(error))
-        await asyncio.sleep(PROOF_SECONDS)

@@ -1,11 +1,12 @@
 """The loop: hear of records, order what they ask for; compare everything once a second."""
 
 import asyncio
+from functools import partial
 from typing import Final
 
 import structlog
 from everstep_bus.errors import BusError
-from everstep_bus.interface import Bus, Entry
+from everstep_bus.interface import Bus, Entry, Proven
 from everstep_contract.identity import JobKey
 from everstep_contract.layout import JOBS
 from everstep_contract.record import JobRecord
@@ -21,15 +22,15 @@ log = structlog.get_logger()
 
 async def serve(bus: Bus, clock: Clock, readiness: Readiness) -> None:
     """Order what records ask for, until cancelled."""
-    readiness.expect("jobs")
+    readiness.expect("jobs", "watch")
     desk = OrderDesk(bus, clock)
     async with asyncio.TaskGroup() as group:
-        group.create_task(_follow(bus, desk))
+        group.create_task(_follow(bus, desk, partial(readiness.prove, "watch")))
         group.create_task(_resync(bus, desk, readiness))
 
 
-async def _follow(bus: Bus, desk: OrderDesk) -> None:
-    async for entry in bus.kv(JOBS).watch():
+async def _follow(bus: Bus, desk: OrderDesk, proven: Proven) -> None:
+    async for entry in bus.kv(JOBS).watch(proven=proven):
         try:
             await _handle(desk, entry)
         except BusError as error:
