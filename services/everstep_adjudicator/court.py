@@ -104,10 +104,20 @@ class Court:
         if desk is not None:
             await desk.hear(report)
 
-    async def compare(self) -> None:
+    async def compare_records(self) -> None:
         """Read every record again: its newest writes may have been lost with a disk (R5)."""
         for desk in tuple(self._desks.values()):
             await desk.compare()
+
+    async def compare_incidents(self) -> None:
+        """End what is stored as an open incident and is none (R27)."""
+        try:
+            for entry in await self._bus.kv(INCIDENTS).entries():
+                desk = self._desks.get(entry.value.job) if entry.value else None
+                if desk is not None and entry.value is not None:
+                    await desk.compare_incident(entry.value, entry.revision)
+        except TransientBusError as error:
+            log.debug("incidents not compared", error=str(error))
 
     async def status(self, query: JobStatus) -> JobStatusReply:
         """How the job is, and what its next verdict waits for."""

@@ -15,6 +15,7 @@ from everstep_contract.queries import (
     ResumeJob,
     SuspendJob,
 )
+from everstep_contract.record import IncidentRecord
 from everstep_runtime.clock import Clock
 
 from everstep_adjudicator.admission import obey
@@ -22,6 +23,7 @@ from everstep_adjudicator.case import Case
 from everstep_adjudicator.decide import decide
 from everstep_adjudicator.enact import Registry
 from everstep_adjudicator.fold import fold
+from everstep_adjudicator.incidents import stray
 from everstep_adjudicator.metrics import DECIDING
 from everstep_adjudicator.model import (
     Advance,
@@ -90,6 +92,17 @@ class Desk:
         async with self._turn:
             self._unread = True
         await self._settle()
+
+    async def compare_incident(self, stored: IncidentRecord, revision: int) -> None:
+        """End an incident that is stored as open and is not.
+
+        Raises:
+            TransientBusError: The bus gave no answer; compare again later.
+        """
+        async with self._turn:
+            ended = stray(self._view, stored, self._now())
+            if ended is not None:
+                await self._registry.close(ended, revision)
 
     async def keep_time(self) -> None:
         """Decide when the instant comes that a rule waits for, until cancelled."""

@@ -127,7 +127,7 @@ class Registry:
             await self._tell_the_end(incident, cause)
         revision = await self._store(incident, view.incident_revision)
         if view.filed is None and incident.outcome is None:
-            await self.tell_the_opening(incident, cause)
+            await self._tell_the_opening(incident, cause)
         if incident.outcome is not None:
             _observe(incident)
         return Filed(incident, revision)
@@ -141,7 +141,15 @@ class Registry:
             revision = entry.revision if entry else 0
             return await self._incidents.put(key, incident, expected=revision)
 
-    async def tell_the_opening(self, incident: IncidentRecord, cause: Cause) -> None:
+    async def close(self, incident: IncidentRecord, revision: int) -> None:
+        """Store the end of an incident that is stored as open; somebody else may do so first."""
+        await self._tell_the_end(incident, Cause(correlation_id=incident.id))
+        try:
+            await self._incidents.put(encode_name(incident.id), incident, expected=revision)
+        except RevisionMismatchError:
+            log.info("incident changed while it was closed", incident=incident.id)
+
+    async def _tell_the_opening(self, incident: IncidentRecord, cause: Cause) -> None:
         """Publish that the incident is open; a repeat is harmless."""
         await self._bus.publish(
             IncidentOpened(

@@ -171,7 +171,7 @@ def _filed(view: JobView, fact: Filed, now: Moment) -> JobView:
             filed=None,
             incident_revision=0,
             incidents_ended=view.incidents_ended + 1,
-            last_ended=incident.id,
+            last_ended=incident,
         )
     known = view.filed is not None and view.filed.id == incident.id
     return replace(

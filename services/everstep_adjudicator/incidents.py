@@ -10,7 +10,7 @@ from everstep_contract.record import IncidentRecord, JobRecord, MilestoneName, O
 
 from everstep_adjudicator.case import Case
 from everstep_adjudicator.evidence import Judgement
-from everstep_adjudicator.model import Decision, File, JobView, Later
+from everstep_adjudicator.model import Decision, File, JobView, Later, Moment
 
 MILESTONES: Final[tuple[MilestoneName, ...]] = get_args(MilestoneName)
 """In the order in which they are reached."""
@@ -141,9 +141,23 @@ def _rebuilt(record: JobRecord) -> IncidentRecord:
     return _with_verdict(incident, record)
 
 
+def stray(view: JobView, stored: IncidentRecord, now: Moment) -> IncidentRecord | None:
+    """How an incident that is stored as open, and is not, should be stored; None: it is open.
+
+    Its last write was lost with a disk, or two leaders opened one each.
+    """
+    current, last = view.incident, view.last_ended
+    if stored.outcome is not None or (current is not None and current.id == stored.id):
+        return None
+    if last is not None and last.id == stored.id:
+        return last
+    reason = "left open by a write that was lost"
+    return stored.model_copy(update={"outcome": "dismissed", "reason": reason, "ended_at": now.at})
+
+
 def _open(case: Case) -> Decision | None:
-    record = case.view.record
-    if record is not None and record.incident not in (None, case.view.last_ended):
+    record, last = case.view.record, case.view.last_ended
+    if record is not None and record.incident not in (None, last.id if last else None):
         return Decision(File(_rebuilt(record)), f"incident {record.incident} was not stored")
     something = _told(case.view) or case.condemned
     if case.running is None or not something or case.view.finished_at is not None:

@@ -142,7 +142,7 @@ class JobView:
     ordered_at: when the generation's order was first seen to be out; its deadlines start then.
     stamps: milestones of this generation, by their authors' clocks.
     incident: as it should be stored; ``filed``: as it is. incident_at: since when we know it.
-    last_ended: id of the incident that ended last.
+    last_ended: the incident that ended last.
     """
 
     job: JobKey
@@ -181,7 +181,7 @@ class JobView:
     incident_revision: int = 0
     incident_at: float = 0.0
     incidents_ended: int = 0
-    last_ended: str = ""
+    last_ended: IncidentRecord | None = None
 
     @property
     def seats(self) -> tuple[Seat, ...]:

@@ -1,6 +1,7 @@
 """The loop: lead, take over every job's record, hear facts and reports, decide and enact."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
@@ -31,6 +32,8 @@ from everstep_adjudicator.policy import Policy
 
 COMPARE_SECONDS: Final = 5.0
 """How often every record is compared with what is held of it: a third of what EC-04 allows."""
+INCIDENTS_SECONDS: Final = 60.0
+"""There may be years of them, and they are for people."""
 HEARD: Final[tuple[type[Event], ...]] = (
     *(JobObserved, OrderIssued, StepAdvanced),
     *(MemberJoined, MemberFormed, MemberLeft, MemberSuspected, MemberRecovered, OrderRefused),
@@ -76,7 +79,8 @@ async def _sit(bus: Bus, court: Court, group: asyncio.TaskGroup, proven: Proven)
         bus.answer(ResumeJob, court.obey),
     ):
         group.create_task(_hear_reports(bus, court))
-        group.create_task(_compare(court))
+        group.create_task(_repeat(court.compare_records, COMPARE_SECONDS))
+        group.create_task(_repeat(court.compare_incidents, INCIDENTS_SECONDS))
         await bus.consume(FACTS, court.hear, proven=proven)
 
 
@@ -85,10 +89,10 @@ async def _hear_reports(bus: Bus, court: Court) -> None:
         await court.hear_report(report)
 
 
-async def _compare(court: Court) -> None:
+async def _repeat(work: Callable[[], Awaitable[None]], every_seconds: float) -> None:
     while True:
-        await asyncio.sleep(COMPARE_SECONDS)
-        await court.compare()
+        await asyncio.sleep(every_seconds)
+        await work()
 
 
 async def _prove(bus: Bus, readiness: Readiness, leading: asyncio.Event) -> None:

@@ -109,6 +109,7 @@ class History:
         """Everything is repaired, and the cluster says what it knows of dead nodes."""
         world = self.world
         world.say("the world is kind")
+        world.trouble()
         for task in self._repairs:
             task.cancel()
         self._repairs.clear()
@@ -174,6 +175,7 @@ class History:
     async def kill_worker(self) -> None:
         if (index := self._pick()) is not None:
             self.world.say(f"a worker of {self.world.members[index].incarnation} is killed")
+            self.world.trouble(self.world.members[index])
             self.world.members[index].kill_worker(0)
 
     async def terminate(self) -> None:
@@ -186,13 +188,14 @@ class History:
     async def stick(self) -> None:
         if (index := self._pick()) is not None:
             self.world.say(f"workers of {self.world.members[index].incarnation} are stuck")
+            self.world.trouble(self.world.members[index])
             self.world.members[index].stick()
 
     async def cut_bus(self) -> None:
         if (index := self._pick()) is not None:
-            name = self.world.members[index].client_name
+            member = self.world.members[index]
             self.world.cut_bus(index)
-            self._later((0.5, 20), lambda: self.world.connections.mend(name))
+            self._later((0.5, 20), lambda: self.world.mend_bus(member))
 
     async def kill_service(self) -> None:
         """At once, or in the middle of one of its next calls to the bus."""
@@ -211,23 +214,27 @@ class History:
 
     async def restart_bus(self) -> None:
         self.world.say("the bus dies")
+        self.world.trouble()
         self.world.broker.stop()
         self._later((0.5, 8), self._start_bus)
 
     def _start_bus(self) -> None:
         self.world.say("the bus is back")
+        self.world.trouble()
         self.world.broker.start()
 
     async def lose_tail(self) -> None:
         """The server dies and comes back without its newest writes."""
         name, count = self.dice.choice(LOSABLE), self.dice.randint(1, 5)
         self.world.say(f"the bus dies and loses {count} writes of {name}")
+        self.world.trouble()
         self.world.broker.stop()
         self.world.broker.lose_tail(name, count)
         self._later((0.5, 3), self._start_bus)
 
     async def drop_connections(self) -> None:
         self.world.say("all connections drop")
+        self.world.trouble()
         self.world.connections.drop_all("Slow Consumer")
 
 

@@ -21,6 +21,7 @@ from everstep_trainer.agent.model import (
     Gossip,
     Input,
     KillWorker,
+    Limits,
     Me,
     Moment,
     OrderHeard,
@@ -51,6 +52,8 @@ TICK_SECONDS: Final = 0.25
 START_SECONDS: Final = 0.5
 PEER_PORT: Final = 29600
 KILL_SECONDS: Final = 0.01
+PHASE_SECONDS: Final = 8.0
+"""A stuck first step is no exception here: the wait for it is just longer."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,8 @@ class SimMember:
         self._running.set()
         self._unheard: list[Input] = []
         peer = Endpoint(host=host, port=PEER_PORT)
-        me = Me(world.job, member, world.gang, peer, boot_id=member.node)
+        limits = Limits(phase_seconds=PHASE_SECONDS)
+        me = Me(world.job, member, world.gang, peer, boot_id=member.node, limits=limits)
         self._state = AgentState.new(me, self._moment())
         self._outbox = Outbox(lambda event: matters(event, self._state))
         self._workers: dict[int, tuple[int, SimWorker, asyncio.Task[None]]] = {}
@@ -102,6 +106,10 @@ class SimMember:
     @property
     def frozen(self) -> bool:
         return not self._running.is_set()
+
+    @property
+    def ending(self) -> bool:
+        return self._state.ending is not None
 
     @property
     def order(self) -> Order | None:

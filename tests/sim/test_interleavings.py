@@ -236,7 +236,7 @@ async def test_r12_a_member_that_lost_only_the_bus_is_left_alone() -> None:
     async with running() as world:
         world.cut_bus(1)
         await world.go_on(30)
-        world.mend_bus(1)
+        world.mend_bus(world.members[1])
         await world.go_on(10)
         assert world.verdicts() == ["form"]
         assert [i.outcome for i in world.incidents()] == ["dismissed"]
@@ -392,7 +392,7 @@ async def test_r21_a_generation_cut_off_from_the_bus_is_never_doubled() -> None:
         await world.go_on(60)
         assert world.verdicts() == ["form"]
         for index in (0, 1):
-            world.mend_bus(index)
+            world.mend_bus(world.members[index])
         await world.go_on(10)
         assert world.verdicts() == ["form"]
 

@@ -31,6 +31,8 @@ from support.virtual_time import VirtualClock
 JOB: Final = JobKey(namespace="team-a", name="llama.ft")
 CANARY: Final = ServiceClient("canary", "watcher-1")
 LOOK_SECONDS: Final = 0.05
+WELL_SECONDS: Final = 25.0
+"""After its last trouble a member may still be left out for so long: a deadline and a detector."""
 
 
 class World:
@@ -56,6 +58,7 @@ class World:
         self.past: list[SimMember] = []
         self.lives: dict[int, int] = {}
         self.dark_nodes: dict[str, bool] = {}
+        self.troubled_at: dict[str, float] = {}
         self.services: dict[str, asyncio.Task[None]] = {}
         self.clients: dict[str, str] = {}
         self.starts = 0
@@ -75,6 +78,11 @@ class World:
     def connect(self, name: str) -> MemoryBus:
         """A connection to the bus."""
         return MemoryBus(self.broker, name)
+
+    def trouble(self, *members: SimMember) -> None:
+        """Something befalls these members, or it ends: for a while anything may be said of them."""
+        for member in members or (*self.members.values(), *self.past):
+            self.troubled_at[member.incarnation] = self.clock.monotonic()
 
     def say(self, what: str) -> None:
         """One line of the history."""
@@ -182,25 +190,29 @@ class World:
 
     def freeze(self, index: int) -> None:
         """SIGSTOP to agent and workers."""
+        self.trouble(self.members[index])
         self.say(f"{self.members[index].incarnation} freezes")
         self.members[index].freeze()
         self.connections.sever(self.members[index].client_name)
 
     def thaw(self, member: SimMember) -> None:
         """SIGCONT."""
+        self.trouble(member)
         self.say(f"{member.incarnation} thaws")
         member.thaw()
         self.connections.mend(member.client_name)
 
     def cut_bus(self, index: int) -> None:
         """The member loses only its way to the bus."""
+        self.trouble(self.members[index])
         self.say(f"{self.members[index].incarnation} loses the bus")
         self.connections.sever(self.members[index].client_name)
 
-    def mend_bus(self, index: int) -> None:
+    def mend_bus(self, member: SimMember) -> None:
         """And finds it again."""
-        self.say(f"{self.members[index].incarnation} finds the bus")
-        self.connections.mend(self.members[index].client_name)
+        self.trouble(member)
+        self.say(f"{member.incarnation} finds the bus")
+        self.connections.mend(member.client_name)
 
     async def command(self, kind: type[SuspendJob | ResumeJob], generation: int) -> CommandAccepted:
         """An operator's word."""
@@ -298,11 +310,29 @@ class World:
             record = self.record()
             if record is not None and record.verdict_id != newest:
                 newest = record.verdict_id
+                self._check_exclusions(record)
                 self.ledger.recorded(record)
                 names = " ".join(record.incarnations)
                 self.say(
                     f"generation {record.generation} {record.verdict.kind} {record.state}:"
                     f" {names} ({record.reason})"
+                )
+
+    def _check_exclusions(self, record: JobRecord) -> None:
+        """Nobody who was well for a while is left out of a generation."""
+        before = self.ledger.records[-1].incarnations if self.ledger.records else ()
+        for member in (*self.members.values(), *self.past):
+            well_since = self.troubled_at.get(member.incarnation, 0.0) + WELL_SECONDS
+            dropped = member.incarnation in before and member.incarnation not in record.incarnations
+            if (
+                dropped
+                and member.alive
+                and not member.ending
+                and well_since < self.clock.monotonic()
+            ):
+                self.ledger.breach(
+                    f"{member.incarnation} is well and left out of {record.generation}:"
+                    f" {[item.kind for item in record.evidence]}"
                 )
 
     def _store_answers(self, host: str, store: Endpoint) -> bool:

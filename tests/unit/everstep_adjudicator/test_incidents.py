@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from everstep_adjudicator.incidents import MILESTONES
+from everstep_adjudicator.incidents import MILESTONES, stray
 from everstep_adjudicator.model import Filed, JobView, Recorded
 from support.courtroom import JOB, member, running
 
@@ -166,3 +166,23 @@ def test_r6_an_open_incident_that_was_stored_before_its_verdict_takes_it_over() 
     room.hear(Recorded(record, 5), Filed(opened, 3))
     room.obey()
     assert (room.incidents[-1].id, room.incidents[-1].verdict) == (opened.id, "shrink")
+
+
+def test_r27_an_end_that_was_lost_with_a_disk_is_stored_again() -> None:
+    room = running()
+    room.hear(room.suspicion(member(3)))
+    opened = room.view.incident
+    assert opened is not None
+    room.answer(member(3), "alive")
+    assert stray(room.view, opened, room.now) == room.incidents[-1]
+
+
+def test_r27_an_incident_that_two_leaders_opened_twice_is_dismissed_once() -> None:
+    room = running()
+    room.hear(room.suspicion(member(3)))
+    opened = room.view.incident
+    assert opened is not None
+    assert stray(room.view, opened, room.now) is None
+    other = stray(room.view, opened.model_copy(update={"id": "other"}), room.now)
+    assert other is not None
+    assert other.outcome == "dismissed"
