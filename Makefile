@@ -41,7 +41,7 @@ test-slow: $(READY) ## Long simulations and repeated kill trials
 	$(RUN) -m pytest -q -m slow
 
 sim: $(READY) ## Simulated histories of faults; SEEDS=n of them
-	$(RUN) -m pytest -q tests/sim --seeds $(SEEDS)
+	$(RUN) -m pytest -q -m "not slow" tests/sim/test_histories.py --seeds $(SEEDS)
 
 contract: $(READY) ## Generate proto/ from the models
 	$(RUN) -m everstep_contract proto

@@ -6,6 +6,7 @@ from sim.histories import run_history
 MANY = 2000
 
 
+@pytest.mark.timeout(0)  # as long as `make sim SEEDS=n` asks for
 def test_histories_keep_every_promise_and_heal(seeds: int) -> None:
     for seed in range(seeds):
         run_history(seed)
