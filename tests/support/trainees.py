@@ -116,8 +116,12 @@ class TrainingJob:
 
     def another_store(self) -> None:
         """Have the next generations meet elsewhere."""
-        (self.store,) = self._house.start(STORE, [{}])
-        self.port = self.store.until("hosting")["port"]
+        self.store, self.port = self.host_store()
+
+    def host_store(self) -> tuple[Rank, int]:
+        """One more store, and its port."""
+        (store,) = self._house.start(STORE, [{}])
+        return store, int(store.until("hosting")["port"])
 
     def order(self, numbers: list[int], **more: Any) -> int:
         """Order the next generation, of these workers in rank order."""

@@ -1,10 +1,14 @@
 """A job whose workers die, freeze, hold and come back, in the same processes."""
 
 import signal
+import time
+from collections.abc import Callable
 
+import psutil
 import pytest
-from support.ranks import RankHouse
-from support.trainees import TrainingJob
+from everstep_contract.identity import Endpoint
+from support.ranks import UNTIL_SECONDS, RankHouse
+from support.trainees import LOOPBACK, TrainingJob
 
 TRAIN = "support.trainee_programs:train"
 
@@ -12,6 +16,20 @@ TRAIN = "support.trainee_programs:train"
 def kill(job: TrainingJob, *numbers: int) -> None:
     for number in numbers:
         job[number].rank.signal(signal.SIGKILL)
+
+
+def peer_ports(pid: int) -> set[int]:
+    """Where this process is connected to."""
+    connections = psutil.Process(pid).net_connections("tcp")
+    return {one.raddr.port for one in connections if one.raddr}
+
+
+def becomes(condition: Callable[[], bool]) -> bool:
+    """Whether a condition comes true within a bound."""
+    deadline = time.monotonic() + UNTIL_SECONDS
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return condition()
 
 
 def go_on(job: TrainingJob, numbers: list[int], generation: int, steps: int = 2) -> int:
@@ -182,6 +200,15 @@ def test_r17_a_store_that_nobody_hosts_is_reported_and_the_next_order_heals(
     job.another_store()
     job.order([0, 1])
     go_on(job, [0, 1], generation=2)
+
+
+def test_r17_every_members_store_is_connected_before_it_is_needed(house: RankHouse) -> None:
+    job = TrainingJob(house, TRAIN, workers=2)
+    _, spare = job.host_store()
+    stores = [Endpoint(host=LOOPBACK, port=port) for port in (job.port, spare)]
+    job.order([0, 1], stores=stores)
+    go_on(job, [0, 1], generation=1)
+    assert becomes(lambda: all(spare in peer_ports(job[number].rank.pid) for number in (0, 1)))
 
 
 def test_r13_a_failed_collective_is_reported_and_the_worker_waits_for_an_order(

@@ -30,6 +30,9 @@ class Assignment(Model):
     members: tuple[str, ...] = Field(description="Incarnation of each rank's member, by rank.")
     store: Endpoint
     store_prefix: str
+    stores: tuple[Endpoint, ...] = Field(
+        default=(), description="Of all members, in rank order: where later generations may meet."
+    )
     form_seconds: float = Field(gt=0)
     construct_seconds: float = Field(gt=0)
     restore: Restore | None = None

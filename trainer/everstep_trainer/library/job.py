@@ -1,13 +1,16 @@
 """The job, from the script's side: one membership after the other until training is over."""
 
+import contextlib
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, MutableMapping
 from datetime import timedelta
 from typing import Final
 
 from everstep_trainer import backend
-from everstep_trainer.backend import Ending, Formation, StoreClients
+from everstep_trainer.backend import Ending, Formation, StoreClients, StoreUnreachableError
+from everstep_trainer.backend.store import KEPT
 from everstep_trainer.library.environment import foreign_place, set_place
 from everstep_trainer.library.errors import LoopError
 from everstep_trainer.library.generation import Generation
@@ -128,6 +131,7 @@ class Job:
             client = self._stores.get(order.store.host, order.store.port, ending)
             backend.form(client, self._formation(order), ending)
             self._take_place(order)
+            self._know_stores(order)
             generation = Generation(order, ending, self._worker)
             for callback in self._callbacks:
                 callback(generation)
@@ -155,6 +159,17 @@ class Job:
             if foreign:
                 log.warning("the scheduler's view of the job is not used: %s", foreign)
         set_place(self._environ, order)
+
+    def _know_stores(self, order: Assignment) -> None:
+        """Connect to where the next generation may have to meet, while there is time (R17)."""
+        others = [store for store in order.stores if store != order.store][: KEPT - 1]
+
+        def connect() -> None:
+            for store in others:
+                with contextlib.suppress(StoreUnreachableError):
+                    self._stores.connect(store.host, store.port)
+
+        threading.Thread(target=connect, name="everstep stores", daemon=True).start()
 
     def _report(self, broken: Broken, order: Assignment, *, while_forming: bool) -> None:
         log.warning("generation %d broke: %s", order.generation, broken.cause)

@@ -67,6 +67,7 @@ def test_r7_an_order_becomes_every_workers_whole_assignment() -> None:
         members=("worker-0.1",) * 2 + ("worker-1.1",) * 2 + ("worker-2.1",) * 2,
         store=seat(0).store,
         store_prefix="g3-v3",
+        stores=(seat(0).store, seat(1).store, seat(2).store),
         form_seconds=DURATIONS.form_seconds,
         construct_seconds=DURATIONS.construct_seconds,
     )
