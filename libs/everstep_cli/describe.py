@@ -6,6 +6,7 @@ from everstep_contract.base import Event
 from everstep_contract.facts.incident import IncidentEnded, IncidentOpened
 from everstep_contract.facts.job import (
     ClusterWritten,
+    JobObserved,
     OrderIssued,
     PodObserved,
     StepAdvanced,
@@ -18,7 +19,7 @@ from everstep_contract.facts.member import (
     MemberLeft,
     MemberSuspected,
 )
-from everstep_contract.facts.node import NodeEvent
+from everstep_contract.facts.node import NodeEvent, NodeObserved
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
 
 MAX_DETAIL: Final = 120
@@ -43,6 +44,12 @@ def detail_of(event: Event) -> str:
     """What the event says beyond its kind and subject."""
     if isinstance(event, MemberEvent):
         return _member_detail(event)
+    if isinstance(event, NodeObserved):
+        return f"ready: {event.ready}"
+    return _job_detail(event)
+
+
+def _job_detail(event: Event) -> str:
     match event:
         case VerdictReached():
             return f"{event.verdict.kind}, generation {event.generation}: {event.reason}"
@@ -54,6 +61,8 @@ def detail_of(event: Event) -> str:
             return f"{event.verb} {event.target}: {event.outcome} {event.detail}"
         case PodObserved():
             return f"{event.pod} {event.phase} {event.reason}"
+        case JobObserved():
+            return f"at least {event.gang.min_member}, generation {event.annotated_generation}"
         case IncidentOpened(incident=incident):
             return ", ".join(member.name for member in incident.suspected)
         case IncidentEnded(incident=incident):

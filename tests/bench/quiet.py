@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.report import Figure, figure, parser, show
+from everstep_bus.background import background
 from everstep_cli.drill.board import Board
 from everstep_cli.drill.faults import MEMBERS, MIN_MEMBER
 from everstep_cli.drill.manifest import Gang
@@ -36,12 +37,11 @@ async def watch_undisturbed(minutes: float, folder: Path) -> tuple[list[Event], 
     try:
         async with Stage(folder, processes, gang, None) as stage, stage.bus() as bus:
             watch = Watch(bus, Board(progress()))
-            listening = asyncio.create_task(watch.run())
-            await first_steps(stage, watch, gang)
-            before = len(watch.events)
-            with busy_cores():
-                await asyncio.sleep(60 * minutes)
-            listening.cancel()
+            async with background(watch.run()):
+                await first_steps(stage, watch, gang)
+                before = len(watch.events)
+                with busy_cores():
+                    await asyncio.sleep(60 * minutes)
             steps = read_steps(stage.workers)
             return watch.events[before:], median_step_seconds(steps, until=time.time())
     finally:

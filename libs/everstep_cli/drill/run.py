@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from everstep_bus.background import background
+
 from everstep_cli.drill.board import Board
 from everstep_cli.drill.document import Against, DrillDocument
 from everstep_cli.drill.faults import MEMBERS, MIN_MEMBER, Fault, tripped_service
@@ -19,7 +21,7 @@ from everstep_cli.drill.processes import Processes
 from everstep_cli.drill.stage import Stage
 from everstep_cli.drill.torchrun import TorchrunPlan, against_torchrun
 from everstep_cli.drill.watch import LATE_FACTS_SECONDS, Watch
-from everstep_cli.drill.worker_logs import read_steps
+from everstep_cli.drill.worker_logs import losses, read_steps
 from everstep_cli.errors import CommandError
 from everstep_cli.waiting import seen
 
@@ -29,6 +31,8 @@ FIRST_STEPS: Final = 10
 """Steps before the fault: enough for a median."""
 GO_ON_SECONDS: Final = 60.0
 """How long training may take to its next steps after everything healed."""
+LOSS_SECONDS: Final = 1.0
+"""How often the loss that is shown is read again."""
 GHOST_SECONDS: Final = 2.0
 """How long what was let go is watched: it must not step."""
 
@@ -58,6 +62,7 @@ async def run_drill(drill: Drill, board: Board) -> tuple[DrillDocument, tuple[st
             observed = await _observe(drill, board, folder, processes)
             against = await _against(drill, board, folder, processes)
         finally:
+            board.say("taking everything down")
             await processes.stop_all()
         left = await leftovers(mark, before)
         return document_of(observed, against, left), shortfalls(observed)
@@ -84,16 +89,18 @@ async def _observe(drill: Drill, board: Board, folder: Path, processes: Processe
     tripped = tripped_service(drill.fault)
     async with Stage(folder, processes, gang, tripped) as stage, stage.bus() as bus:
         watch = Watch(bus, board)
-        listening = asyncio.create_task(watch.run())
-        try:
+        async with background(watch.run(), _show_loss(stage, board)):
             await first_steps(stage, watch, gang)
             injection = Injection(stage, watch, drill.seed)
             board.say(f"{drill.fault.name}: {drill.fault.summary}")
             problem = await _hurt_and_heal(drill, stage, watch, injection)
             return await _gather(drill, stage, watch, injection, problem)
-        finally:
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
+
+
+async def _show_loss(stage: Stage, board: Board) -> None:
+    while True:
+        board.loss = losses(read_steps(stage.workers))[1]
+        await asyncio.sleep(LOSS_SECONDS)
 
 
 async def _hurt_and_heal(
