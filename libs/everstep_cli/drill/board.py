@@ -62,6 +62,11 @@ class Board:
         if self._console.is_terminal:
             self._live.stop()
 
+    def forget(self) -> None:
+        """The members are gone."""
+        self._tiles.clear()
+        self.loss = None
+
     def say(self, headline: str) -> None:
         """What the drill does now."""
         self._headline = headline

@@ -60,10 +60,10 @@ async def run_drill(drill: Drill, board: Board) -> tuple[DrillDocument, tuple[st
     try:
         try:
             observed = await _observe(drill, board, folder, processes)
-            against = await _against(drill, board, folder, processes)
         finally:
             board.say("taking everything down")
             await processes.stop_all()
+        against = await _against(drill, board, folder, processes)
         left = await leftovers(mark, before)
         return document_of(observed, against, left), shortfalls(observed)
     finally:
@@ -74,6 +74,7 @@ async def run_drill(drill: Drill, board: Board) -> tuple[DrillDocument, tuple[st
 async def _against(drill: Drill, board: Board, folder: Path, processes: Processes) -> Against:
     if not drill.against_torchrun or drill.fault.torchrun is None:
         return Against()
+    board.forget()
     board.say("the same under plain torchrun: starting eight agents")
     plan = TorchrunPlan(drill.fault.torchrun, folder / "torchrun", drill.seed)
     try:
@@ -81,6 +82,8 @@ async def _against(drill: Drill, board: Board, folder: Path, processes: Processe
     except CommandError as error:
         board.say(f"no comparison: {error}")
         return Against()
+    finally:
+        await processes.stop_all()
 
 
 async def _observe(drill: Drill, board: Board, folder: Path, processes: Processes) -> Observations:
