@@ -9,6 +9,7 @@ EverstepError
         ├── RevisionMismatchError   somebody wrote first: read again, decide again
         ├── QueryRefusedError       the service answered no, with a reason
         ├── AccessDeniedError       the server does not know these credentials
+        │   └── NoSeedError         they are not even some
         └── ServerNotStartedError   the embedded nats-server does not come up
 """
 
@@ -67,6 +68,15 @@ class AccessDeniedError(PermanentBusError):
     def __init__(self, *, client: str) -> None:
         super().__init__(f"the bus refuses the credentials of {client!r}")
         self.client = client
+
+
+class NoSeedError(AccessDeniedError):
+    """What should be the seed of an nkey is none."""
+
+    def __init__(self, *, client: str, path: str) -> None:
+        PermanentBusError.__init__(self, f"{path} holds no nkey seed for {client!r}")
+        self.client = client
+        self.path = path
 
 
 class ServerNotStartedError(PermanentBusError):

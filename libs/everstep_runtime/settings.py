@@ -8,10 +8,11 @@ import sys
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from everstep_contract.base import Name
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from everstep_runtime.errors import SettingsError
 
@@ -28,6 +29,33 @@ def without_credentials(text: str) -> str:
     return _USER_INFO.sub("***@", text)
 
 
+def server_urls(text: str) -> tuple[str, ...]:
+    """The NATS servers that ``text`` lists, separated by commas.
+
+    Raises:
+        ValueError: One of them is no address of a server.
+    """
+    urls = tuple(text.split(","))
+    for url in urls:
+        if not _is_server(url):
+            raise ValueError(f"{without_credentials(url)!r} is not like nats://HOST:PORT")
+    return urls
+
+
+def _is_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        sound = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return sound and parts.scheme in ("nats", "tls") and not re.search(r"\s", url)
+
+
+def _checked(text: str) -> str:
+    server_urls(text)
+    return text
+
+
 def unique_instance() -> str:
     """A name for one life of one process, for leases and connections; never reused."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
@@ -38,23 +66,25 @@ class ProcessSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
-    nats_url: str = Field(default="nats://127.0.0.1:4222", pattern=r"^(nats|tls)://\S+$")
+    nats_url: Annotated[str, AfterValidator(_checked)] = "nats://127.0.0.1:4222"
     nats_seed_path: Path | None = Field(default=None, description="The role's nkey seed.")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @property
     def nats_urls(self) -> tuple[str, ...]:
         """The servers of ``nats_url``, which may list several, separated by commas."""
-        return tuple(self.nats_url.split(","))
+        return server_urls(self.nats_url)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
         """Settings from ``environ``; a wrong one ends the process with one line on stderr."""
         try:
-            return cls.parse(environ)
+            settings = cls.parse(environ)
+            settings.require_files()
         except SettingsError as error:
             sys.stderr.write(f"{error}\n")
             raise SystemExit(EXIT_BAD_SETTINGS) from None
+        return settings
 
     @classmethod
     def parse(cls, environ: Mapping[str, str]) -> Self:
@@ -72,6 +102,20 @@ class ProcessSettings(BaseModel):
             return cls.model_validate({field: value for field, value in fields.items() if value})
         except ValidationError as error:
             raise _unfit(error, given) from None
+
+    def require_files(self) -> None:
+        """Make sure that what is to be read can be: a bus client would try again for ever.
+
+        Raises:
+            SettingsError: The first file that cannot be read.
+        """
+        for field, value in self:
+            try:
+                if isinstance(value, Path):
+                    value.open("rb").close()
+            except OSError as error:
+                variable, why = PREFIX + field.upper(), error.strerror or str(error)
+                raise SettingsError(variable=variable, value=str(value), why=why) from error
 
 
 class ServiceSettings(ProcessSettings):

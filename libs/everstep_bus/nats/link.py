@@ -15,7 +15,7 @@ from nats.aio.client import Client
 
 from everstep_bus.background import background
 from everstep_bus.counts import BusCounts
-from everstep_bus.errors import AccessDeniedError, TransientBusError
+from everstep_bus.errors import AccessDeniedError, NoSeedError, TransientBusError
 from everstep_bus.nats.cancelling import cancellable
 from everstep_bus.nats.session import Session, discard
 
@@ -123,7 +123,7 @@ class Link:
                 error_cb=self._hear,
             )
         except nkeys.NkeysError as error:
-            raise AccessDeniedError(client=self.address.name) from error
+            raise NoSeedError(client=self.address.name, path=str(seed_path)) from error
 
     async def _use(self, session: Session) -> None:
         self._session = session

@@ -39,6 +39,11 @@ def test_a_misspelt_variable_is_named_with_its_value_and_the_nearest_name(value:
         ("EVERSTEP_METRICS_PORT", "http"),
         ("EVERSTEP_LOG_LEVEL", "loud"),
         ("EVERSTEP_NATS_URL", "not a url"),
+        ("EVERSTEP_NATS_URL", "http://nats:4222"),
+        ("EVERSTEP_NATS_URL", "nats://"),
+        ("EVERSTEP_NATS_URL", "nats://nats:99999"),
+        ("EVERSTEP_NATS_URL", "nats://nats:port"),
+        ("EVERSTEP_NATS_URL", "nats://a:4222, nats://b:4222"),
     ],
 )
 def test_a_bad_value_is_named_with_its_variable(variable: str, value: str) -> None:
@@ -51,6 +56,20 @@ def test_a_wrong_setting_ends_the_start_with_one_line(capsys: pytest.CaptureFixt
         ServiceSettings.from_env({"EVERSTEP_LOG_LEVEL": "loud"})
     assert caught.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_file_that_cannot_be_read_ends_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        ServiceSettings.from_env({"EVERSTEP_NATS_SEED_PATH": str(tmp_path / "none")})
+    said = capsys.readouterr().err
+    assert said == f"EVERSTEP_NATS_SEED_PATH='{tmp_path}/none': No such file or directory\n"
+
+
+def test_several_servers_are_separated_by_commas() -> None:
+    settings = ServiceSettings.parse({"EVERSTEP_NATS_URL": "nats://a:4222,tls://u:p@[::1]:1"})
+    assert settings.nats_urls == ("nats://a:4222", "tls://u:p@[::1]:1")
 
 
 def test_credentials_in_a_url_are_not_repeated_in_the_complaint() -> None:

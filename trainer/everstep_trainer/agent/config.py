@@ -42,7 +42,7 @@ class AgentSettings(ProcessSettings):
         """
         if self.pod_ip:
             return str(socket.getaddrinfo(self.pod_ip, 0, flags=socket.AI_NUMERICHOST)[0][4][0])
-        nats = urlsplit(self.nats_url)
+        nats = urlsplit(self.nats_urls[0])
         target = (nats.hostname or "127.0.0.1", nats.port or _NATS_PORT)
         family, _, _, _, address = socket.getaddrinfo(*target, type=socket.SOCK_DGRAM)[0]
         with closing(socket.socket(family, socket.SOCK_DGRAM)) as probe:

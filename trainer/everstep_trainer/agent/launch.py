@@ -36,7 +36,7 @@ def launch(command: Command, zygote: Zygote, environ: Mapping[str, str]) -> int:
     go_first()
     try:
         settings = AgentSettings.parse(_with_flags(command, environ))
-        _check_credentials(settings.nats_seed_path)
+        settings.require_files()
         _check_log_dir(command.log_dir)
         listener = _listen(settings)
         born = _me(command, settings, listener, environ)
@@ -95,14 +95,6 @@ def _cancel_on_signals() -> None:
         asyncio.get_running_loop().add_signal_handler(end, task.cancel)
 
 
-def _check_credentials(seed: Path | None) -> None:
-    try:
-        if seed:
-            seed.read_bytes()
-    except OSError as error:
-        raise UsageError(f"EVERSTEP_NATS_SEED_PATH={seed}: {error.strerror}") from error
-
-
 def _check_log_dir(log_dir: str) -> None:
     try:
         if log_dir:
@@ -116,7 +108,7 @@ async def _connect(life: Life, settings: AgentSettings, stack: AsyncExitStack) -
     try:
         async with asyncio.timeout(settings.connect_seconds):
             return await stack.enter_async_context(
-                connect((settings.nats_url,), name, seed_path=settings.nats_seed_path)
+                connect(settings.nats_urls, name, seed_path=settings.nats_seed_path)
             )
     except TimeoutError:
         url = without_credentials(settings.nats_url)

@@ -72,7 +72,7 @@ def _be_zygote(
         _import(control, preload)
         _Server(control, program).serve()
         status = 0
-    except BrokenPipeError:
+    except ConnectionError:
         status = 0  # the agent is gone, and so are we
     except BaseException as error:  # noqa: BLE001 - told, and never into the agent's code
         sys.stderr.write(f"everstep: the zygote failed: {type(error).__name__}: {error}\n")
