@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -69,7 +70,7 @@ def documentation(link: Link) -> None:
     link.say("ended", step=generation.step)
 
 
-def built_anew(link: Link) -> None:
+def built_anew(link: Link, *, pause_at: int | None = 3) -> None:
     """Everything is made anew in each generation, from another seed; the state is not."""
     job = everstep.join()
     for generation in job.generations():
@@ -79,7 +80,7 @@ def built_anew(link: Link) -> None:
             generation.track(**parts.tracked(model))
             link.say("agreed", generation=generation.number, digest=parts.digest())
             for step in generation.steps(batches, total=6):
-                if step.index == 3 and generation.number == 1:
+                if step.index == pause_at and generation.number == 1:
                     link.say("paused", digest=parts.digest())
                     wait_for_order(generation)
                 for batch in step.micro_batches:
@@ -87,7 +88,12 @@ def built_anew(link: Link) -> None:
                 parts.step_the_first()
                 parts.scheduler.step()
                 model.zero_grad()
-    link.say("ended", step=generation.step)
+    link.say("ended", step=generation.step, digest=parts.digest())
+
+
+def built_once(link: Link) -> None:
+    """The same script when nothing happens."""
+    built_anew(link, pause_at=None)
 
 
 def places(link: Link) -> None:
@@ -267,11 +273,12 @@ def micro_batches(link: Link) -> None:
                 link.say("gradients", close=close, averaged=averaged, loss=float(loss))
 
 
-SCRIPTS = {
+SCRIPTS: dict[str, Callable[[Link], None]] = {
     script.__name__: script
     for script in (
         documentation,
         built_anew,
+        built_once,
         places,
         swallowing,
         own_error,

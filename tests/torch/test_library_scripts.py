@@ -36,7 +36,11 @@ def test_objects_that_are_made_anew_take_over_the_state_of_those_before(house: R
     job.order([0, 1])
     agreed = job.until("agreed", [0, 1], generation=2)
     assert len({said["digest"] for said in paused + agreed}) == 1
-    job.until("ended", [0, 1], step=6)
+    ended = job.until("ended", [0, 1], step=6)
+    unhurt = TrainingJob(house, RUN, workers=2, script="built_once")
+    unhurt.order([0, 1])
+    ended += unhurt.until("ended", [0, 1])
+    assert len({said["digest"] for said in ended}) == 1
 
 
 def test_ec41_the_schedulers_view_of_the_job_is_told_and_never_used(house: RankHouse) -> None:

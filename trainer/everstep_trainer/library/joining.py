@@ -54,7 +54,8 @@ def join(*, backend: str | None = None, snapshot_every: int | None = None) -> Jo
 
 def _join_agent(launch: Launch, collectives: Collectives, snapshot_every: int | None) -> Job:
     for descriptor in (launch.link_fd, launch.page_fd):
-        os.set_inheritable(descriptor, False)  # noqa: FBT003 - os' own signature; what the script starts is no worker
+        # what the script starts is no worker of ours
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - os' own signature
     connection, page = socket.socket(fileno=launch.link_fd), Page(launch.page_fd)
     orders = Orders()
     link = Link(connection, orders)

@@ -144,10 +144,12 @@ class Link:
             raise AgentGoneError(f"cannot tell the agent {message.kind!r}: {error}") from error
 
     def _listen(self) -> None:
-        with contextlib.suppress(OSError), self._connection.makefile("rb") as lines:
-            while line := lines.readline(MAX_LINE_BYTES):
-                self._hear(line)
-        self._orders.agent_gone()
+        try:
+            with contextlib.suppress(OSError), self._connection.makefile("rb") as lines:
+                while line := lines.readline(MAX_LINE_BYTES):
+                    self._hear(line)
+        finally:
+            self._orders.agent_gone()  # a deaf worker could not be told to stop
 
     def _hear(self, line: bytes) -> None:
         try:

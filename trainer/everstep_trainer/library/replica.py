@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from everstep_trainer.library.errors import StateError
+from everstep_trainer.library.errors import StateError, UncarriableStateError
 from everstep_trainer.library.rng import capture_rng, restore_rng
 from everstep_trainer.library.tree import pack
 
@@ -38,7 +38,8 @@ class Replica:
     must be able to go.
 
     Raises:
-        StateError: Something has no state, or an optimizer steps parameters of no tracked module.
+        StateError: Something has no state, or one that cannot be copied, or an optimizer steps
+            parameters of no tracked module.
     """
 
     def __init__(self, objects: Mapping[str, object]) -> None:
@@ -48,6 +49,7 @@ class Replica:
         for name, thing in objects.items():
             self._add(name, thing)
         self._require_tracked_parameters()
+        self.structure()  # also looks whether all of it can be copied
         # found once: a walk through every module would be too slow for every step
         self._buffers = [
             (owner, name)
@@ -67,7 +69,7 @@ class Replica:
     def capture(self) -> State:
         """The whole state; its tensors are the live ones."""
         return {
-            "modules": {name: _module_tensors(module) for name, module in self.modules.items()},
+            "modules": {name: _module_tensors(name, m) for name, m in self.modules.items()},
             "optimizers": {name: _capture(value) for name, value in self.optimizers.items()},
             "others": {name: thing.state_dict() for name, thing in self.others.items()},
             "rng": capture_rng(),
@@ -77,7 +79,7 @@ class Replica:
     def restore(self, state: State) -> None:
         """Take over a captured state; nothing of it is kept, so it can be restored again."""
         for name, module in self.modules.items():
-            _copy_tensors(name, state["modules"][name], _module_tensors(module))
+            _copy_tensors(name, state["modules"][name], _module_tensors(name, module))
         for name, optimizer in self.optimizers.items():
             _restore(name, optimizer, state["optimizers"][name])
         for name, thing in self.others.items():
@@ -129,7 +131,7 @@ class Replica:
 
     def _tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         for name, module in self.modules.items():
-            for key, tensor in _module_tensors(module).items():
+            for key, tensor in _module_tensors(name, module).items():
                 yield f"{name}.{key}", tensor
 
 
@@ -144,10 +146,13 @@ def unwrapped(module: nn.Module) -> nn.Module:
         module = inner
 
 
-def _module_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+def _module_tensors(name: str, module: nn.Module) -> dict[str, torch.Tensor]:
     """Parameters and persistent buffers by name; the live tensors."""
-    tensors = module.state_dict(keep_vars=True)
-    return {name: value for name, value in tensors.items() if isinstance(value, torch.Tensor)}
+    tensors: dict[str, Any] = module.state_dict(keep_vars=True)
+    for key, value in tensors.items():
+        if not isinstance(value, torch.Tensor):
+            raise UncarriableStateError(f"{name}.{key}", value)
+    return tensors
 
 
 def _copy_tensors(

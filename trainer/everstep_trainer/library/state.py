@@ -17,6 +17,7 @@ from everstep_trainer.library.agreement import (
     steps_lost,
 )
 from everstep_trainer.library.replica import Replica
+from everstep_trainer.library.rng import capture_rng, restore_rng
 from everstep_trainer.library.transfer import Place, Route, transfer
 from everstep_trainer.library.tree import Packed, pack, unpack
 from everstep_trainer.library.turn import TurnStart
@@ -56,6 +57,8 @@ class JobState:
         self._turn: TurnStart | None = None
         self._last_others: dict[str, Packed] | None = None
         self._habit: frozenset[str] = frozenset()
+        self._is_agreed = False
+        self._rng: dict[str, Any] | None = None
 
     @property
     def version(self) -> int:
@@ -81,8 +84,9 @@ class JobState:
         replica = Replica(objects)
         if self.version != NOT_WHOLE and not replica.holds_the_objects_of(self._replica):
             replica.restore(self._replica.capture())
+        if replica.others.keys() != self._replica.others.keys():
+            self._habit = frozenset(replica.others)
         self._replica = replica
-        self._habit = frozenset(replica.others)
         replica.drop_gradients()
 
     def agree(self, place: Place) -> tuple[Agreement, int]:
@@ -99,13 +103,16 @@ class JobState:
         """
         mine = self._standing()
         agreed = agree(_gather(mine, place))
+        if self._rng is not None:
+            restore_rng(self._rng)  # scripts draw numbers while they build, between generations
         if agreed.rewind and self._snapshot and self._snapshot.version == agreed.version:
-            self._replica.restore(unpack(self._snapshot.packed))
+            self._replica.restore(unpack(self._snapshot.packed.frozen()))
         if agreed.receivers:
             self._copy(Route(place, agreed.sources, agreed.receivers), fresh=agreed.fresh)
         self._branch, self._newest_step = agreed.version.generation, agreed.version.step
         self._last_others = None
         self._count.start(agreed.version.step, frozenset(self._replica.optimizers))
+        self._is_agreed = True
         self._page.write("version", self.version)
         return agreed, steps_lost(mine, agreed)
 
@@ -146,9 +153,13 @@ class JobState:
         """The generation is over: settle what an interrupted turn has left behind."""
         while self._hooks:
             self._hooks.pop().remove()
-        turn, self._turn = self._turn, None
-        if turn is None:
-            return
+        if self._turn is not None:
+            self._settle(self._turn, generation)
+        if self._is_agreed:
+            self._rng = capture_rng()
+        self._turn, self._is_agreed = None, False
+
+    def _settle(self, turn: TurnStart, generation: int) -> None:
         if not self._count.touched:
             turn.restore(self._replica)
         elif self.version != NOT_WHOLE:

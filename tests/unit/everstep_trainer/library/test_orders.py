@@ -1,6 +1,7 @@
 """What the agent ordered last."""
 
 import socket
+import threading
 
 import pytest
 from everstep_contract.identity import Endpoint
@@ -84,6 +85,22 @@ def test_a_lost_agent_ends_the_generation_and_every_wait() -> None:
     assert ending.reason == "the agent is gone"
     with pytest.raises(AgentGoneError):
         orders.wait()
+
+
+def test_a_listener_that_fails_leaves_no_worker_that_nobody_can_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    agent, worker = socket.socketpair()
+    with agent, worker:
+        orders, ending = Orders(), Ending(1)
+        ending.on_end(lambda: 1 / 0)
+        orders.watch(ending)
+        Link(worker, orders)
+        agent.sendall(to_line(assignment(2)))
+        assert orders.wait(WAIT_SECONDS) == assignment(2)
+        with pytest.raises(AgentGoneError):
+            orders.wait(WAIT_SECONDS)
 
 
 def test_lines_that_are_no_orders_are_passed_over() -> None:

@@ -94,6 +94,15 @@ def test_what_has_no_state_cannot_be_tracked() -> None:
         Replica({"sampler": object()})
 
 
+def test_a_model_with_state_that_is_no_tensor_is_refused_by_name() -> None:
+    class Odd(nn.Module):
+        def get_extra_state(self) -> object:
+            return {"a": 1}
+
+    with pytest.raises(StateError, match=r"model\._extra_state is a builtins\.dict"):
+        Replica({"model": Odd()})
+
+
 def test_an_optimizer_without_its_model_is_refused() -> None:
     with pytest.raises(StateError, match="optimizer steps 4 parameters of no tracked module"):
         Replica({"optimizer": parts(1)["optimizer"]})
