@@ -81,7 +81,8 @@ def rule_on_a_lost_record(case: Case) -> Decision | Later | None:
     if not ahead or renamed(view):
         return None
     newest = max(member.report.generation for member in ahead)
-    if not hearing(view, case.policy, case.now) or case.condemned:
+    unclear = case.condemned or case.undecided or not hearing(view, case.policy, case.now)
+    if unclear:
         return Later(None, f"all who obey generation {newest}, which has no record")
     others = sorted(map(seat_of, ahead), key=_natural_order)
     seats = (*view.seats, *(s for s in others if view.seat(s.member.incarnation) is None))

@@ -19,8 +19,8 @@ class Ledger:
     """Observes everything from outside; nobody in the simulation reads it.
 
     ``steps``: highest step completed, by (generation, verdict id). ``obeyed``: verdict id of the
-    order that agents obeyed under each generation. ``trustworthy_since``: since when a member was
-    healthy and connected without a break, by incarnation.
+    order that agents obeyed under each generation. ``reused``: generations that were decided
+    though agents had obeyed another verdict under the same number.
     """
 
     min_member: int
@@ -29,6 +29,7 @@ class Ledger:
     newest_stepping: int = 0
     obeyed: dict[int, str] = field(default_factory=dict)
     records: list[JobRecord] = field(default_factory=list)
+    reused: list[int] = field(default_factory=list)
     steps_lost: int = 0
     highest_step: int = 0
     broken: BrokenPromiseError | None = None
@@ -74,6 +75,8 @@ class Ledger:
     def recorded(self, record: JobRecord) -> None:
         """The adjudicator wrote a new generation."""
         self.records.append(record)
+        if self.obeyed.get(record.generation, record.verdict_id) != record.verdict_id:
+            self.reused.append(record.generation)
         if record.state == "run" and len(record.seats) < self.min_member:
             self.breach(f"generation {record.generation} runs below min_member")
 

@@ -155,6 +155,7 @@ def test_r5_a_record_that_lost_its_newest_writes_heals_with_a_newer_number(lost:
             await world.go_on(20)
             await world.steps(members=3)
             await world.quiet()
+            assert world.ledger.reused == []
 
     history()
 
@@ -167,6 +168,7 @@ async def test_r5_a_bucket_that_is_lost_altogether_heals_with_a_newer_number() -
         await world.go_on(20)
         await world.steps(members=4)
         assert world.ledger.newest_stepping > before
+        assert world.ledger.reused == []
 
 
 @in_virtual_time

@@ -7,7 +7,14 @@ from everstep_adjudicator.policy import Policy
 from everstep_contract.facts.job import JobObserved, PodObserved
 from everstep_contract.identity import GangSpec
 from everstep_contract.queries import ResumeJob, SuspendJob
-from everstep_contract.verdicts import AwaitReplacement, Form, Grow, RestartWorkers, Suspend
+from everstep_contract.verdicts import (
+    AwaitReplacement,
+    Form,
+    Grow,
+    RestartWorkers,
+    Shrink,
+    Suspend,
+)
 from support.courtroom import JOB, Courtroom, all_of, member, running
 
 
@@ -276,8 +283,20 @@ def test_r5_a_record_older_than_what_agents_report_heals_with_a_newer_generation
         room.obey()
     forget(room, record=True)
     assert room.record.generation == 1
-    room.pass_time(5)
+    room.pass_time(3.6)
+    for who in (member(6), member(7)):
+        room.answer(who, "refused")
     assert room.record.generation == 4
+    assert room.record.verdict == Shrink(lost=("trainer-6.1", "trainer-7.1"))
+
+
+def test_r5_a_record_that_lost_a_generation_of_the_same_members_heals_too() -> None:
+    room = running()
+    room.hear(room.exit_of(member(3)))
+    room.obey()
+    forget(room, record=True)
+    room.pass_time(5)
+    assert room.record.generation == 3
     assert room.record.verdict == RestartWorkers(failed=())
 
 
