@@ -10,7 +10,8 @@ class Policy:
     """Durations are seconds. None of them delays the answer to a single, proven loss.
 
     hearing_seconds: after hearing nobody of a job, absence proves nothing until somebody was heard
-        for this long: agents come back to a restarted bus within their reconnect wait of 2 s.
+        for this long: agents come back to a restarted bus within 2 s, and whoever does not is
+        missed, and looked at, after 3 s.
     probe_witnesses, probe_quorum: R11 wants two failed probes; a third witness is asked at the same
         time because one of them may be dead too.
     probe_timeout_seconds: a living agent answers in a millisecond; 250 ms outlasts a busy machine.
@@ -46,7 +47,7 @@ class Policy:
     excluded_limit: exclusions kept in a record, newest first.
     """
 
-    hearing_seconds: float = 3.0
+    hearing_seconds: float = 4.0
     probe_witnesses: int = 3
     probe_quorum: int = 2
     probe_timeout_seconds: float = 0.25

@@ -36,13 +36,13 @@ from everstep_contract.facts.member import (
     MemberSuspected,
 )
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
-from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member, Seat
+from everstep_contract.identity import Endpoint, GangSpec, Member, Seat
 from everstep_contract.orders import Order
 from everstep_contract.queries import ProbeMember
 from everstep_contract.record import IncidentRecord, JobRecord
 from everstep_contract.telemetry import MemberReport, WorkerReport
+from support.messages import JOB
 
-JOB = JobKey(namespace="team-a", name="llama")
 START = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 WATCHER = "node_watcher"
 REPORT_SECONDS = 0.5

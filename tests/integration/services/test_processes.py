@@ -16,7 +16,7 @@ from support.nats_world import NatsWorld
 from support.polling import eventually
 from support.service_processes import service_process, settings_of
 
-ROLES: tuple[Role, ...] = ("node_watcher", "rescaler", "checkpoint_indexer")
+ROLES: tuple[Role, ...] = ("node_watcher", "adjudicator", "rescaler", "checkpoint_indexer")
 
 
 @pytest.fixture

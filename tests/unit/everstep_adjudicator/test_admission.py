@@ -15,7 +15,8 @@ from everstep_contract.verdicts import (
     Shrink,
     Suspend,
 )
-from support.courtroom import JOB, Courtroom, all_of, member, running
+from support.courtroom import Courtroom, all_of, member, running
+from support.messages import JOB
 
 
 def command(room: Courtroom, kind: type[SuspendJob | ResumeJob], generation: int) -> Decision:
@@ -283,7 +284,7 @@ def test_r5_a_record_older_than_what_agents_report_heals_with_a_newer_generation
         room.obey()
     forget(room, record=True)
     assert room.record.generation == 1
-    room.pass_time(3.6)
+    room.pass_time(4.1)
     for who in (member(6), member(7)):
         room.answer(who, "refused")
     assert room.record.generation == 4

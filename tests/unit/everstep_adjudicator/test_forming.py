@@ -6,7 +6,8 @@ from everstep_adjudicator.forming import next_generation
 from everstep_adjudicator.model import Attempted
 from everstep_contract.facts.job import JobObserved
 from everstep_contract.facts.member import OrderRefused
-from support.courtroom import JOB, Courtroom, all_of, member, running
+from support.courtroom import Courtroom, all_of, member, running
+from support.messages import JOB
 
 
 def test_r5_the_number_exceeds_our_own_memory() -> None:

@@ -4,7 +4,8 @@ from itertools import pairwise
 
 from everstep_adjudicator.incidents import MILESTONES, stray
 from everstep_adjudicator.model import Filed, JobView, Recorded
-from support.courtroom import JOB, member, running
+from support.courtroom import member, running
+from support.messages import JOB
 
 
 def test_r27_a_healed_loss_ends_resumed_with_its_reason() -> None:

@@ -3,7 +3,8 @@
 from everstep_adjudicator.model import JobView, Recorded
 from everstep_contract.facts.job import JobObserved
 from everstep_contract.record import GenerationStart
-from support.courtroom import JOB, Courtroom, all_of, member, running
+from support.courtroom import Courtroom, all_of, member, running
+from support.messages import JOB
 
 
 def forming() -> Courtroom:
