@@ -4,6 +4,8 @@ A memfd, so nothing is left behind when both are gone. Every field is one aligne
 which machines make atomic; fields are not consistent with each other, and need not be.
 """
 
+import fcntl
+import math
 import mmap
 import os
 import struct
@@ -51,9 +53,13 @@ class Page:
 
     @classmethod
     def create(cls, name: str) -> "Page":
-        """A new page that knows no state yet (version -1)."""
-        fd = os.memfd_create(f"everstep-{name}", os.MFD_CLOEXEC)
+        """A new page that knows no state yet (version -1).
+
+        Its size is sealed: reading what a worker had cut off would kill the agent.
+        """
+        fd = os.memfd_create(f"everstep-{name}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(fd, PAGE_BYTES)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
         page = cls(fd)
         page.write("version", -1)
         return page
@@ -74,18 +80,18 @@ class Page:
         self.write("steps", steps + 1)
 
     def read(self) -> PageView:
-        """What the page says now."""
+        """What the page says now; what a stray write made impossible reads as nothing."""
         steps = self._read("steps")
         newest = [(steps - back - 1) % RING for back in range(min(steps, RING))]
         ring = struct.unpack_from(f"<{RING}d", self._map, _RING_OFFSET)
         return PageView(
-            version=self._read("version"),
-            step=self._read("step"),
-            step_begun=self._read("step_begun"),
-            generation=self._read("generation"),
+            version=max(self._read("version"), -1),
+            step=max(self._read("step"), 0),
+            step_begun=max(self._read("step_begun"), 0),
+            generation=max(self._read("generation"), 0),
             phase=PHASES[self._read("phase") % len(PHASES)],
             phase_began_ns=self._read("phase_began_ns"),
-            step_seconds=tuple(ring[at] for at in reversed(newest)),
+            step_seconds=tuple(ring[at] for at in reversed(newest) if 0 <= ring[at] < math.inf),
         )
 
     def close(self) -> None:

@@ -13,6 +13,9 @@ from everstep_trainer.link import MAX_LINE_BYTES, TO_AGENT, ToAgent, ToWorker, t
 MAX_UNREAD_BYTES: Final = 4 * MAX_LINE_BYTES
 """What a worker may leave unread. One that reads nothing is killed by its leave budget long before
 more orders than these have come."""
+MAX_MISTAKES: Final = 100
+"""Lines that are no messages before the link is closed: each is logged, and a flood of them would
+keep the agent from everything else."""
 _READ_BYTES: Final = 1 << 16
 
 log = structlog.get_logger()
@@ -27,6 +30,7 @@ class LinkSocket:
         self._heard = heard
         self._incoming = bytearray()
         self._outgoing = bytearray()
+        self._mistakes = 0
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(ours, self._read)
 
@@ -90,7 +94,11 @@ class LinkSocket:
         *lines, rest = bytes(self._incoming).split(b"\n")
         self._incoming = bytearray(rest)
         for line in lines:
-            self._hear(line)
+            if self._mistakes < MAX_MISTAKES:
+                self._hear(line)
+        if self._mistakes >= MAX_MISTAKES:
+            log.error("worker sends what is no message, its link is closed", lines=MAX_MISTAKES)
+            self._forget()
         if len(rest) > MAX_LINE_BYTES:
             log.error("worker sent a line without an end, its link is closed", bytes=len(rest))
             self._forget()
@@ -100,6 +108,7 @@ class LinkSocket:
             message = TO_AGENT.validate_json(line)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
+            self._mistakes += 1
             log.error("worker sent what is no message", why=first["msg"], bytes=len(line))
             return
         self._heard(message)

@@ -4,7 +4,7 @@ import asyncio
 import socket
 
 import pytest
-from everstep_trainer.agent.link_socket import MAX_UNREAD_BYTES, LinkSocket
+from everstep_trainer.agent.link_socket import MAX_MISTAKES, MAX_UNREAD_BYTES, LinkSocket
 from everstep_trainer.link import MAX_LINE_BYTES, Finish, Hello, Park, Parked, ToAgent, to_line
 from support.polling import eventually
 
@@ -34,6 +34,17 @@ async def test_what_is_no_message_is_passed_over() -> None:
     assert heard == [Hello(local_rank=0, pid=7)]
     agent.close()
     worker.close()
+
+
+async def test_a_flood_of_what_is_no_message_closes_the_link() -> None:
+    agent, worker, heard = link()
+    flood = b"{}\n" * MAX_MISTAKES + to_line(Hello(local_rank=0, pid=7))
+    worker.sendall(flood)
+    worker.settimeout(0)
+    assert await asyncio.get_running_loop().sock_recv(worker, 1) == b""
+    agent.close()
+    worker.close()
+    assert heard == []
 
 
 async def test_a_line_without_end_closes_the_link() -> None:
