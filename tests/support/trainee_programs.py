@@ -261,7 +261,7 @@ def train(
             for step in generation.steps(batches, total=total):
                 if step.index == pause_at:
                     pause_at = None
-                    link.say("paused", step=step.index)
+                    link.say("paused", step=step.index, digest=parts.digest())
                     wait_for_order(generation)
                 with contextlib.suppress(*([Exception] if swallow else [])):
                     loss = turn(step, model, parts)

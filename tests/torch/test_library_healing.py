@@ -116,14 +116,16 @@ def test_r20_a_hold_keeps_all_state_and_takes_no_step(house: RankHouse) -> None:
 def test_a_newcomer_copies_the_state_of_a_survivor_whatever_its_rank(
     house: RankHouse, place: str
 ) -> None:
-    job = TrainingJob(house, TRAIN, workers=2)
+    job = TrainingJob(house, TRAIN, workers=2, pause_at=3)
     job.order([0, 1])
-    go_on(job, [0, 1], generation=1)
-    job.start(2, seed=99)
+    before = job.until("paused", [0, 1])
+    job.start(2, seed=99, pause_at=None)
     job.until_told("parked", [2], generation=0)
     members = [2, 0, 1] if place == "first" else [0, 1, 2]
     generation = job.order(members)
-    assert go_on(job, members, generation) >= 2
+    assert go_on(job, members, generation) == 3
+    after = job.until("agreed", members, generation=generation)
+    assert len({said["digest"] for said in before + after}) == 1
 
 
 def test_r22_a_worker_that_was_restarted_copies_from_its_peers(house: RankHouse) -> None:
