@@ -43,7 +43,7 @@ Store = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 DEFAULT_NATS_URL = "nats://127.0.0.1:4222"
-CONNECT_SECONDS = 5.0
+CONNECT_SECONDS = 10.0
 ASK_SECONDS = 2.0
 """How long a service may take to answer a person."""
 

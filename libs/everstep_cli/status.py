@@ -5,7 +5,7 @@ import sys
 from typing import Annotated
 
 import typer
-from everstep_bus.errors import NoReplyError
+from everstep_bus.errors import TransientBusError
 from everstep_bus.interface import Bus
 from everstep_contract.layout import INCIDENTS, JOBS
 from everstep_contract.queries import JobStatus, JobStatusReply
@@ -88,7 +88,7 @@ async def _status_of(bus: Bus, record: JobRecord) -> JobStatusReply:
     try:
         query = JobStatus(job=record.job)
         return await bus.ask(query, JobStatusReply, timeout_seconds=ASK_SECONDS)
-    except NoReplyError:
+    except TransientBusError:
         incidents = [entry.value for entry in await bus.kv(INCIDENTS).entries()]
         of_job = (i for i in incidents if i and i.job_uid == record.job_uid and not i.outcome)
         return JobStatusReply(record=record, incidents=tuple(of_job), waiting_for=UNKNOWN)

@@ -35,6 +35,12 @@ class Site:
     url: str
     seed: Path
 
+    def answer(self, *arguments: str) -> str:
+        """What `everstep` prints for the operator."""
+        done = self.run(*arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run `everstep` as the operator."""
         access = ("--nats-url", self.url, "--credentials", str(self.seed))
@@ -75,7 +81,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def test_ec69_one_command_explains_an_incident(site: Site) -> None:
-    said = json.loads(site.run("incident", ENDED.incident.id, "--json").stdout)
+    said = json.loads(site.answer("incident", ENDED.incident.id, "--json"))
     assert len(said["timeline"]) == 7
     assert sum(stage["seconds"] for stage in said["timeline"]) == pytest.approx(
         said["total_seconds"]
@@ -88,25 +94,25 @@ def test_ec69_one_command_explains_an_incident(site: Site) -> None:
 
 
 def test_an_incident_is_shown_to_people(site: Site) -> None:
-    shown = site.run("incident", ENDED.incident.id).stdout
+    shown = site.answer("incident", ENDED.incident.id)
     assert "first new step" in shown
     assert RULED.reason in shown
 
 
 def test_incidents_are_listed(site: Site) -> None:
-    assert [one["id"] for one in json.loads(site.run("incidents", "--json").stdout)] == [
+    assert [one["id"] for one in json.loads(site.answer("incidents", "--json"))] == [
         ENDED.incident.id
     ]
 
 
 def test_events_come_oldest_first_as_cloud_events(site: Site) -> None:
-    lines = [json.loads(line) for line in site.run("events", "--json").stdout.splitlines()]
+    lines = [json.loads(line) for line in site.answer("events", "--json").splitlines()]
     assert [line["type"] for line in lines] == [VerdictReached.TYPE, IncidentEnded.TYPE]
     assert lines[0]["id"] == RULED.dedup_id
 
 
 def test_status_says_that_nobody_answers_when_no_adjudicator_runs(site: Site) -> None:
-    (job,) = json.loads(site.run("status", "--json").stdout)
+    (job,) = json.loads(site.answer("status", "--json"))
     assert job["record"]["generation"] == 8
     assert "no adjudicator answers" in job["waiting_for"]
 
