@@ -105,5 +105,6 @@ def dead_letter(
 
 def dead_letter_id(delivery: Delivery, consumer: str) -> str:
     """The same for every try to bury this message, so that a crash in between buries it once."""
-    digest = hashlib.blake2b(delivery.payload, digest_size=8).hexdigest()
+    content = delivery.subject.encode() + b"\0" + delivery.payload
+    digest = hashlib.blake2b(content, digest_size=8).hexdigest()
     return f"dead/{consumer}/{delivery.sequence}/{digest}"

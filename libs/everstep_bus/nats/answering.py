@@ -52,7 +52,11 @@ class _Answering(Generic[Q]):
     async def _serve(self, session: Session, feed: Feed) -> None:
         while True:
             message = await feed.next()
-            if message is not None and message.reply:
+            if message is None:
+                continue
+            if not message.reply:
+                await self._bury(message, "nobody waits for its reply")
+            else:
                 headers, payload = await self._reply(message)
                 async with session.call(f"answer on {self.subject!r}"):
                     await session.client.publish(message.reply, payload, headers=headers)
@@ -61,9 +65,12 @@ class _Answering(Generic[Q]):
         try:
             return await self.service.reply(message.subject, message.headers, message.data)
         except UndecodableMessageError as error:
-            delivery = Delivery(message.subject, message.headers, message.data, 0)
-            await self.jetstream.bury(delivery, "rpc", str(error))
+            await self._bury(message, str(error))
             return self.service.refusal(str(error))
+
+    async def _bury(self, message: Msg, reason: str) -> None:
+        delivery = Delivery(message.subject, message.headers, message.data, 0)
+        await self.jetstream.bury(delivery, "rpc", reason)
 
 
 @asynccontextmanager

@@ -1,16 +1,23 @@
 """A malformed message on every subject lands in DEAD with its reason; never a silent drop."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 from everstep_bus.background import background
 from everstep_bus.interface import Received
 from everstep_contract import subjects
 from everstep_contract.base import Event
 from everstep_contract.catalog import EVENTS as EVENT_CLASSES
+from everstep_contract.envelope import decode, encode
 from everstep_contract.examples import EXAMPLES
 from everstep_contract.layout import BUCKETS, EVENTS, Bucket, Consumer
+from everstep_contract.queries import Query, Refused, Reply
 from everstep_contract.telemetry import MemberReport
+from nats.aio.client import Client
 from support.bus_worlds import BusWorld, dead_letters
 from support.messages import JOB, report
+from support.nats_world import NatsWorld
 from support.polling import collected, eventually
 
 EVERYTHING = Consumer("adjudicator", EVENTS, (f"{subjects.EVENTS}.>",))
@@ -56,6 +63,44 @@ async def test_of_every_bucket(world: BusWorld, bucket: Bucket) -> None:  # type
     [letter] = await dead_letters(world)
     assert (letter.subject, letter.consumer) == (f"$KV.{bucket.name}.key", f"kv:{bucket.name}")
     assert entries == []
+
+
+QUERIES = [
+    example.model_copy(update={"job": JOB})
+    for example in EXAMPLES.values()
+    if isinstance(example, Query)
+]
+
+
+async def unanswerable(query: Query) -> Reply:
+    raise AssertionError(f"decoded {query}")
+
+
+@asynccontextmanager
+async def answered(world: NatsWorld, query: Query) -> AsyncIterator[Client]:
+    """Whoever answers such queries is there; a client that may ask anything."""
+    by_agent = query.SERVICE == "agent"
+    bus = await (world.agent(JOB, "any") if by_agent else world.service(query.SERVICE))
+    async with bus.answer(type(query), unanswerable, address=query.address):
+        yield await world.root()
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.TYPE)
+async def test_of_every_query_whose_asker_hears_why(nats_world: NatsWorld, query: Query) -> None:
+    headers, subject = {"ce-type": query.TYPE}, subjects.query_subject(query)
+    async with answered(nats_world, query) as client:
+        answer = await client.request(subject, b"{}", timeout=5, headers=headers)
+        assert isinstance(decode(answer.headers, answer.data), Refused)
+        await eventually(lambda: _count(nats_world, 1))
+    [letter] = await dead_letters(nats_world)
+    assert (letter.subject, letter.cause) == (subject, "undecodable")
+
+
+async def test_of_a_query_that_nobody_awaits_the_reply_of(nats_world: NatsWorld) -> None:
+    headers, payload = encode(QUERIES[0], source="nobody")
+    async with answered(nats_world, QUERIES[0]) as client:
+        await client.publish(subjects.query_subject(QUERIES[0]), payload, headers=headers)
+        await eventually(lambda: _count(nats_world, 1))
 
 
 async def _count(world: BusWorld, count: int) -> bool:

@@ -1,5 +1,7 @@
 """What becomes of one delivery."""
 
+from dataclasses import replace
+
 import pytest
 from everstep_bus.delivery import (
     Again,
@@ -80,6 +82,7 @@ async def test_a_letter_is_bounded_however_long_the_message_and_the_reason() -> 
 def test_a_burial_that_is_repeated_has_the_same_id_and_another_message_has_another() -> None:
     first, again = delivery(1), delivery(2)
     other = delivery(payload=b"{}")
+    elsewhere = replace(other, subject="everstep.evt.v1.elsewhere")
     assert dead_letter_id(first, "a") == dead_letter_id(again, "a")
-    assert len({dead_letter_id(one, "a") for one in (first, other)}) == 2
+    assert len({dead_letter_id(one, "a") for one in (first, other, elsewhere)}) == 3
     assert dead_letter_id(first, "a") != dead_letter_id(first, "b")
