@@ -34,6 +34,11 @@ def _own_command() -> int:
         return _complain(str(error), error.exit_status)
     except EverstepError as error:
         return _complain(str(error), CommandError.exit_status)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where the exit flushes
+        return CommandError.exit_status
+    except OSError as error:
+        return _complain(str(error), CommandError.exit_status)
     return status if isinstance(status, int) else 0
 
 

@@ -14,8 +14,9 @@ from everstep_bus.nats.config import ServerSettings
 from everstep_bus.nats.credentials import role_seed_path
 from everstep_bus.nats.server import NatsServer
 from everstep_contract.clients import service_client_name
+from everstep_runtime.settings import server_urls, without_credentials
 
-from everstep_cli.errors import CommandError
+from everstep_cli.errors import CommandError, MisuseError
 
 T = TypeVar("T")
 
@@ -76,9 +77,13 @@ async def _connected(
 ) -> T:
     name = service_client_name("operator", f"cli-{os.getpid()}")
     try:
+        urls = server_urls(nats_url)
+    except ValueError as error:
+        raise MisuseError(f"--nats-url {error}") from None
+    try:
         async with asyncio.timeout(CONNECT_SECONDS) as waiting:
-            async with connect((nats_url,), name, seed_path=credentials) as bus:
+            async with connect(urls, name, seed_path=credentials) as bus:
                 waiting.reschedule(None)
                 return await use(bus)
     except TimeoutError:
-        raise CommandError(f"no NATS server answers at {nats_url}") from None
+        raise CommandError(f"no NATS server answers at {without_credentials(nats_url)}") from None

@@ -9,9 +9,15 @@ one, so it imports little.
 import shutil
 import signal
 import sys
+import time
+from pathlib import Path
+from typing import Final
 
 from everstep_simcluster.network import remove_network
 from everstep_simcluster.processes import kill_all
+
+REMOVALS: Final = 30
+REMOVAL_SECONDS: Final = 0.1
 
 
 def main() -> int:
@@ -30,8 +36,17 @@ def main() -> int:
     if network:
         remove_network(int(network))
     if folder:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(Path(folder))
     return 0
+
+
+def _remove(folder: Path) -> None:
+    """Again while something is there: processes that are dying may still write."""
+    for _ in range(REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(REMOVAL_SECONDS)
 
 
 if __name__ == "__main__":

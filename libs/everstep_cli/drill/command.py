@@ -45,12 +45,12 @@ def drill(  # noqa: PLR0913  # a command line
     if against and FAULTS[fault].torchrun is None:
         able = ", ".join(name for name, row in FAULTS.items() if row.torchrun)
         raise MisuseError(f"--against torchrun knows no fault {str(fault)!r}; it knows {able}")
-    if keep is not None and keep.exists():
-        raise MisuseError(f"--keep {keep}: exists already")
     try:
         from everstep_cli.drill.run import Drill, run_drill  # needs more than other commands do
     except ImportError as error:
         raise CommandError(f"a drill needs the extras services, trainer, local: {error}") from None
+    if keep is not None:
+        _make(keep)
     chosen = int(time.time()) if seed is None else seed
     console = progress()
     with Board(console) as board:
@@ -64,6 +64,13 @@ def drill(  # noqa: PLR0913  # a command line
         sys.stdout.write(document.model_dump_json() + "\n")
     if not document.succeeded:
         raise typer.Exit(1)
+
+
+def _make(keep: Path) -> None:
+    try:
+        keep.mkdir(parents=True)
+    except OSError as error:
+        raise MisuseError(f"--keep {keep}: {error.strerror}") from None
 
 
 async def _until_told(work: Coroutine[Any, Any, T]) -> T:

@@ -2,8 +2,7 @@
 
 import asyncio
 import secrets
-import shutil
-import tempfile
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from everstep_bus.background import background
 from everstep_cli.drill.board import Board
 from everstep_cli.drill.document import Against, DrillDocument
 from everstep_cli.drill.faults import MEMBERS, MIN_MEMBER, Fault, tripped_service
+from everstep_cli.drill.folder import temporary_folder
 from everstep_cli.drill.injection import Injection
 from everstep_cli.drill.judge import STEPS_AFTER, Observations, document_of, shortfalls
 from everstep_cli.drill.leftovers import leftovers, shared_memory_files
@@ -54,10 +54,9 @@ async def run_drill(drill: Drill, board: Board) -> tuple[DrillDocument, tuple[st
     Raises:
         CommandError: Something did not start, or did not happen in time.
     """
-    folder = drill.keep or Path(tempfile.mkdtemp(prefix="everstep-drill-"))
     mark, before = secrets.token_hex(8), shared_memory_files()
-    processes = Processes(folder / "logs", mark)
-    try:
+    with nullcontext(drill.keep) if drill.keep else temporary_folder() as folder:
+        processes = Processes(folder / "logs", mark)
         try:
             observed = await _observe(drill, board, folder, processes)
         finally:
@@ -66,9 +65,6 @@ async def run_drill(drill: Drill, board: Board) -> tuple[DrillDocument, tuple[st
         against = await _against(drill, board, folder, processes)
         left = await leftovers(mark, before)
         return document_of(observed, against, left), shortfalls(observed)
-    finally:
-        if drill.keep is None:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _against(drill: Drill, board: Board, folder: Path, processes: Processes) -> Against:

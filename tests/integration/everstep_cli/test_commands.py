@@ -141,6 +141,8 @@ def test_a_mistake_is_one_line_and_a_status(
         ("drill", "--fault", "bus", "--against", "torchrun"),
         ("drill", "--nproc", "0"),
         ("drill", "--keep", "/"),
+        ("drill", "--keep", "/proc/no/folder"),
+        ("events", "--nats-url", "http://127.0.0.1:1"),
         ("no-such-command",),
         ("events", "--credentials", "/no/such/file"),
     ],
@@ -158,6 +160,23 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
         1,
         "everstep: no NATS server answers at nats://127.0.0.1:1\n",
     )
+
+
+def test_a_password_is_not_repeated() -> None:
+    done = everstep("events", "--nats-url", "nats://bob:hunter2@127.0.0.1:1")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "hunter2" not in done.stderr
+
+
+def test_a_reader_that_has_enough_is_no_failure_to_talk_about(site: Site) -> None:
+    access = ("--nats-url", site.url, "--credentials", str(site.seed))
+    command = [sys.executable, "-m", "everstep_cli", "events", *access]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as shown:
+        assert shown.stdout is not None
+        shown.stdout.close()
+        assert shown.stderr is not None
+        said = shown.stderr.read()
+    assert (shown.returncode, said) == (1, b"")
 
 
 async def test_what_a_drill_kept_is_read_without_a_running_bus(tmp_path: Path) -> None:
