@@ -11,8 +11,11 @@ def main() -> int:
 
     A contributed command is handed over to before anything else is imported: the trainer's forks.
     """
-    command = contributed_command(*sys.argv[1:2])
-    return command(sys.argv[2:]) if command else _own_command()
+    try:
+        command = contributed_command(*sys.argv[1:2])
+        return command(sys.argv[2:]) if command else _own_command()
+    except KeyboardInterrupt:
+        return _complain("interrupted", 1)
 
 
 def _own_command() -> int:
@@ -28,7 +31,7 @@ def _own_command() -> int:
         status = build()(args=sys.argv[1:], prog_name="everstep", standalone_mode=False)
     except typer.TyperException as misuse:
         return _complain(misuse.format_message(), misuse.exit_code)
-    except (typer.Abort, KeyboardInterrupt):
+    except typer.Abort:
         return _complain("interrupted", CommandError.exit_status)
     except CommandError as error:
         return _complain(str(error), error.exit_status)

@@ -76,3 +76,25 @@ async def test_an_interrupted_drill_leaves_no_process(
     finally:
         if running.returncode is None:
             running.kill()
+
+
+@pytest.mark.timeout(DRILL_SECONDS)
+def test_a_service_that_dies_at_its_start_ends_the_drill_with_its_last_words(
+    tmp_path: Path,
+) -> None:
+    broken = tmp_path / "everstep_rescaler"
+    broken.mkdir()
+    (broken / "__init__.py").touch()
+    (broken / "__main__.py").write_text("raise SystemExit('it is broken')")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    command = [sys.executable, "-m", "everstep_cli", "drill"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path},
+        timeout=DRILL_SECONDS / 4,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "everstep: rescaler ended with status 1: it is broken" in done.stderr

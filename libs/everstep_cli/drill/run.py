@@ -124,9 +124,11 @@ async def first_steps(stage: Stage, watch: Watch, gang: Gang) -> None:
     """
 
     def stepping() -> bool | None:
+        stage.require_all()
         return watch.stepping(gang.members, after=0) or None
 
-    await watch.until(stepping, within_seconds=START_SECONDS, what="a first step of all members")
+    if not await seen(stepping, within_seconds=START_SECONDS):
+        raise CommandError(f"no first step of all members within {START_SECONDS:g} s")
     await _steps(stage, watch, FIRST_STEPS)
 
 

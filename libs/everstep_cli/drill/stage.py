@@ -102,6 +102,21 @@ class Stage:
         await self._processes.kill(service)
         await self._start_service(service)
 
+    def require_all(self) -> None:
+        """Make sure that everything still runs.
+
+        Raises:
+            CommandError: Something has ended; with its last words.
+        """
+        for name in ("template", "cluster", *SERVICES):
+            self._require(name)
+
+    def _require(self, name: str) -> None:
+        ended = self._processes.ended(name)
+        if ended is not None:
+            why = log_tail(self._processes.folder, name, 1)
+            raise CommandError(f"{name} ended with status {ended}: {why}")
+
     @property
     def _credentials(self) -> Path:
         return self._folder / "credentials"
@@ -179,10 +194,7 @@ class Stage:
         """The line that a process says when it is ready."""
 
         def line() -> str | None:
-            ended = self._processes.ended(name)
-            if ended is not None:
-                why = log_tail(self._processes.folder, name, 1)
-                raise CommandError(f"{name} ended with status {ended}: {why}")
+            self._require(name)
             said = log_tail(self._processes.folder, name, 1000).splitlines()
             return next((text for text in said if text.startswith(start)), None)
 
