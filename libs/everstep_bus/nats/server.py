@@ -204,9 +204,13 @@ def main(arguments: list[str] | None = None) -> int:
         options.port,
         tuple(options.job),
     )
-    config = write_config(settings)
+    try:
+        config = write_config(settings)
+    except OSError as error:
+        parser.error(str(error))
     if not options.write_only:
-        os.execv(executable(), [executable(), "-c", str(config)])  # noqa: S606  # none is wanted
+        command = [executable(), "-c", str(config), "--log", "/dev/stderr"]
+        os.execv(command[0], command)  # noqa: S606  # none is wanted
     return 0
 
 

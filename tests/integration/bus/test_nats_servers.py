@@ -123,6 +123,22 @@ def test_a_job_that_is_none_is_refused_by_the_command_line(
     assert "'alone' is not NAMESPACE/NAME" in capsys.readouterr().err
 
 
+def test_a_server_in_the_foreground_says_why_it_cannot_start(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = str(taken.getsockname()[1])
+        folders = ("--directory", str(tmp_path / "server"), "--credentials", str(tmp_path / "keys"))
+        command = [sys.executable, "-m", "everstep_bus.nats.server", *folders, "--port", port]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert "address already in use" in done.stderr
+
+
+def test_a_servers_folder_that_cannot_be_made_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--directory", "/proc/none", "--credentials", "/proc/none"])
+    assert "'/proc/none'" in capsys.readouterr().err
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[tuple[str, str]]:
     """Two servers that know each other; without JetStream, which needs three."""
