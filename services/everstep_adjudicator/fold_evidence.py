@@ -232,7 +232,8 @@ def probe_ended(view: JobView, fact: ProbeEnded, now: Moment) -> JobView:
     if known is None or fact.witness not in known.pending:
         return view  # asked under a suspicion that is over
     if fact.outcome == "alive":
-        clearer = f"it answers {fact.witness}"
+        witness = view.seat(fact.witness)
+        clearer = f"it answers {witness.member.name if witness else fact.witness}"
         return _cleared(view, lambda s: s.incarnation == fact.target, clearer)
     answers = dict(known.answers)
     if fact.outcome is not None:

@@ -10,8 +10,9 @@ EXIT_USAGE = 2
 
 
 def main(argv: list[str]) -> int:
-    """Run until the job, or this member of it, ends; the process's exit status.
+    """Run one member of a training job, its agent and its workers; takes torchrun's flags.
 
+    Returns, when the job or this member of it ends, the process's exit status.
     The zygote is forked before anything that could start a thread is imported.
     """
     try:

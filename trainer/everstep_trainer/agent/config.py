@@ -17,6 +17,10 @@ from everstep_trainer.agent.model import Limits, Me
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _NATS_PORT: Final = 4222
+_NAMELESS: Final = (
+    "the job has no name: a pod's manifest sets EVERSTEP_JOB_NAME and the like, elsewhere give"
+    " --job; without a cluster, `python` trains the same script alone"
+)
 
 
 class AgentSettings(ProcessSettings):
@@ -57,7 +61,7 @@ def me(settings: AgentSettings, command: Command, peer: Endpoint) -> Me:
         UsageError: Nothing says what the job is called.
     """
     if settings.job_name is None:
-        raise UsageError("the job has no name: give --job or set EVERSTEP_JOB_NAME")
+        raise UsageError(_NAMELESS)
     incarnation = uuid.uuid4().hex
     job = JobKey(namespace=settings.job_namespace, name=settings.job_name)
     return Me(

@@ -60,6 +60,7 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> Command:
     """
     given = _parser(environ).parse_args(argv)
     least, most = _members(given.nnodes)
+    nproc = _workers(given.nproc_per_node, environ)
     if given.max_restarts < 0:
         raise UsageError(f"--max-restarts {given.max_restarts}: at least 0")
     return Command(
@@ -68,7 +69,7 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> Command:
         namespace=given.namespace,
         min_member=least,
         max_member=most,
-        nproc_per_node=_workers(given.nproc_per_node, environ),
+        nproc_per_node=nproc,
         max_restarts=given.max_restarts,
         restart_rung=given.rung == "restart",
         log_dir=given.log_dir,
@@ -87,11 +88,16 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
 
-    def flag(name: str, default: str | None, text: str, *more: str) -> None:
+    needless = parser.add_argument_group("taken for torchrun's sake, and not needed")
+
+    def flag(
+        name: str, default: str | None, text: str, group: argparse._ArgumentGroup | None = None
+    ) -> None:
         spelt = {name, "--" + name[2:].replace("-", "_")}
         variable = "PET_" + name[2:].upper().replace("-", "_")
         default = environ.get(variable, default)
-        parser.add_argument(*more, *sorted(spelt), default=default, help=text)
+        shown = f"{text} (default: %(default)s)" if default else text
+        (group or parser).add_argument(*sorted(spelt), default=default, help=shown)
 
     flag("--nnodes", "1", "members: a number, or the least and the most as MIN:MAX")
     flag("--nproc-per-node", "1", "workers of this member: a number, cpu, gpu or auto")
@@ -100,23 +106,26 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("--namespace", "", "the job's namespace; else EVERSTEP_JOB_NAMESPACE")
     flag("--log-dir", "", "write each worker's output to LOG_DIR/LOCAL_RANK/*.log")
     for name, why in _NOT_NEEDED.items():
-        flag(name, None, f"taken for torchrun's sake and not needed: {why}")
+        flag(name, None, why, needless)
     parser.add_argument(
         "--max-restarts",
         "--max_restarts",
         type=int,
         default=environ.get("PET_MAX_RESTARTS", "3"),
-        help="deaths of workers in a row, without a step in between, that are made good",
+        help="deaths of workers in a row, without a step in between, that are made good"
+        " (default: %(default)s)",
     )
     parser.add_argument(
         "--rung",
         choices=["in-process", "restart"],
         default="in-process",
-        help="restart: start the script anew each generation, if it does not use Everstep",
+        help="restart: start the script anew each generation, if it does not use Everstep"
+        " (default: %(default)s)",
     )
     parser.add_argument("-m", "--module", action="store_true", help="run a module, as python -m")
     parser.add_argument("script", help="the training script, or the module")
-    parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+    rest = parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+    rest.required = False  # argparse would ask for them too when the script is missing
     return parser
 
 
@@ -137,6 +146,8 @@ def _workers(nproc: str, environ: Mapping[str, str]) -> int:
     named = {"cpu": cpus, "gpu": gpus, "auto": gpus or cpus}
     if nproc not in named and not _COUNT.fullmatch(nproc):
         raise UsageError(f"--nproc-per-node {nproc}: a number of workers, cpu, gpu or auto")
+    if nproc == "gpu" and not gpus:
+        raise UsageError("--nproc-per-node gpu: no GPU found")
     count = named[nproc] if nproc in named else int(nproc)
     if not 1 <= count <= 1024:
         raise UsageError(f"--nproc-per-node {nproc}: {count} workers, not 1 to 1024")

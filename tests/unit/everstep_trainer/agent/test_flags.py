@@ -94,3 +94,18 @@ def test_what_cannot_be_meant_is_named(script: str, argv: list[str], words: str)
 def test_a_script_that_does_not_exist_is_named() -> None:
     with pytest.raises(UsageError, match=r"'nowhere\.py' does not exist"):
         command("nowhere.py")
+
+
+def test_only_the_script_is_asked_for() -> None:
+    with pytest.raises(UsageError, match=r"are required: script$"):
+        command()
+
+
+def test_a_flag_is_checked_before_the_script() -> None:
+    with pytest.raises(UsageError, match="--nproc-per-node zero"):
+        command("--nproc-per-node", "zero", "nowhere.py")
+
+
+def test_workers_of_gpus_need_one(script: str) -> None:
+    with pytest.raises(UsageError, match="gpu: no GPU found"):
+        command("--nproc-per-node", "gpu", script, CUDA_VISIBLE_DEVICES="")
