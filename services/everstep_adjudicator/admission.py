@@ -1,11 +1,10 @@
-"""Who is let in, and when: forming first, growing, holding, suspending, resuming (R7, R19, R20)."""
+"""Who is let in, and when: forming first, growing, holding, suspending (R19, R20)."""
 
 import re
 from collections import Counter
 from typing import Final
 
 from everstep_contract.identity import Seat
-from everstep_contract.queries import ResumeJob, SuspendJob
 from everstep_contract.record import JobRecord
 from everstep_contract.verdicts import (
     AwaitReplacement,
@@ -16,6 +15,7 @@ from everstep_contract.verdicts import (
     Verdict,
 )
 
+from everstep_adjudicator.actions import Decision, Later, Rule
 from everstep_adjudicator.case import Case
 from everstep_adjudicator.evidence import hearing, silent
 from everstep_adjudicator.forming import (
@@ -27,7 +27,7 @@ from everstep_adjudicator.forming import (
     seat_of,
     succession_is_safe,
 )
-from everstep_adjudicator.model import Decision, Later, MemberView, Refuse, Rule
+from everstep_adjudicator.model import MemberView
 
 MIN_WAIT_SECONDS: Final = 0.001
 """What is left of a hold that is over: its end is ruled on next."""
@@ -49,7 +49,7 @@ def rule_on_the_first(case: Case) -> Decision | Later | None:
         if case.now.monotonic < settled:
             return Later(settled, f"{spec.max_member - len(ready)} more members, for a while")
     seats = tuple(sorted(ready, key=_natural_order)[: spec.max_member])
-    return _rule(case, Form(), seats, f"{len(seats)} ready, min_member {spec.min_member}")
+    return new_generation(case, Form(), seats, f"{len(seats)} ready, min_member {spec.min_member}")
 
 
 def _of_one_job(ready: tuple[Seat, ...]) -> tuple[Seat, ...]:
@@ -92,7 +92,7 @@ def rule_on_a_lost_record(case: Case) -> Decision | Later | None:
     if len(seats) < spec.min_member:
         return Later(None, f"{reason}; fewer than {spec.min_member} are heard")
     verdict: Verdict = RestartWorkers(failed=()) if view.record else Form()
-    return _rule(case, verdict, tuple(seats[: spec.max_member]), reason)
+    return new_generation(case, verdict, tuple(seats[: spec.max_member]), reason)
 
 
 def _is_ahead(case: Case, member: MemberView) -> bool:
@@ -112,17 +112,19 @@ def _is_ahead(case: Case, member: MemberView) -> bool:
 def rule_on_holding(case: Case) -> Decision | Later | None:
     """Below the floor, or suspended for lack of members: go on as soon as there are enough."""
     record, view = case.holding, case.view
-    if record is None or _by_operator(record):
+    if record is None or by_operator(record):
         return None
     spec = gang(view)
     assert spec is not None, "a record has a gang"
-    survivors, added = _available(case, record)
+    survivors, added = available(case, record)
     seats = (*survivors, *added)[: spec.max_member]
     if len(seats) >= spec.min_member and succession_is_safe(view, seats, case.judgements):
         resumes = record.verdict.kind == "suspend" or not added
         names = tuple(seat.member.incarnation for seat in added)
         verdict: Verdict = Form() if resumes else Grow(added=names)
-        return _rule(case, verdict, seats, f"{len(seats)} members, min_member {spec.min_member}")
+        return new_generation(
+            case, verdict, seats, f"{len(seats)} members, min_member {spec.min_member}"
+        )
     missing = f"{max(spec.min_member - len(seats), 0)} more members to reach the floor"
     if isinstance(record.verdict, Suspend):
         return Later(None, missing)
@@ -130,7 +132,7 @@ def rule_on_holding(case: Case) -> Decision | Later | None:
     if case.now.monotonic < deadline:
         return Later(deadline, missing)
     reason = f"no replacement within {record.durations.hold_seconds:g} s"
-    return _rule(case, Suspend(by="deadline"), record.seats, reason)
+    return new_generation(case, Suspend(by="deadline"), record.seats, reason)
 
 
 def _hold_ends_at(case: Case, record: JobRecord) -> float:
@@ -157,14 +159,15 @@ def rule_on_losses_while_holding(case: Case) -> Decision | Later | None:
         left = max(_hold_ends_at(case, record) - now, MIN_WAIT_SECONDS)
         verdict = AwaitReplacement(lost=gone, wait_seconds=left)
     names = ", ".join(judgement.seat.member.name for judgement in case.condemned)
-    return _rule(case, verdict, seats, f"lost {names} while holding")
+    return new_generation(case, verdict, seats, f"lost {names} while holding")
 
 
-def _by_operator(record: JobRecord) -> bool:
+def by_operator(record: JobRecord) -> bool:
+    """Whether an operator suspended the job: then only an operator's word ends it."""
     return isinstance(record.verdict, Suspend) and record.verdict.by == "operator"
 
 
-def _available(case: Case, record: JobRecord) -> tuple[tuple[Seat, ...], tuple[Seat, ...]]:
+def available(case: Case, record: JobRecord) -> tuple[tuple[Seat, ...], tuple[Seat, ...]]:
     """Seats whose members are there and unsuspected, and candidates."""
     lost = {judgement.incarnation for judgement in case.condemned}
     survivors = tuple(
@@ -199,7 +202,7 @@ def rule_on_growing(case: Case) -> Decision | Later | None:
         return Later(view.phase_at + pause, f"{pause:g} s of steps before the next change")
     verdict = Grow(added=tuple(seat.member.incarnation for seat in added))
     names = ", ".join(seat.member.name for seat in added)
-    return _rule(case, verdict, (*record.seats, *added), f"{names} ready, room for {room}")
+    return new_generation(case, verdict, (*record.seats, *added), f"{names} ready, room for {room}")
 
 
 def _is_quiet(case: Case) -> bool:
@@ -210,34 +213,8 @@ def _is_quiet(case: Case) -> bool:
     return not any(judgement.evidence for judgement in case.judgements)
 
 
-def obey(case: Case, command: SuspendJob | ResumeJob) -> Decision:
-    """An operator's command: a new generation, or the reason why not (R7)."""
-    record = case.view.record
-    if record is None or record.phase == "ended":
-        return Decision(Refuse(), f"job {command.job} does not run")
-    if command.generation != record.generation:
-        return Decision(Refuse(), f"the job is at generation {record.generation} by now")
-    if isinstance(command, SuspendJob):
-        if _by_operator(record):
-            return Decision(Refuse(), "the job is suspended already")
-        return _rule(case, Suspend(by="operator"), record.seats, f"operator: {command.reason}")
-    if record.state != "hold":
-        return Decision(Refuse(), "the job is not suspended")
-    return _resume(case, record, f"operator: {command.reason}")
-
-
-def _resume(case: Case, record: JobRecord, reason: str) -> Decision:
-    spec = gang(case.view)
-    assert spec is not None, "a record has a gang"
-    survivors, added = _available(case, record)
-    seats = (*survivors, *added)[: spec.max_member]
-    if len(seats) >= spec.min_member and succession_is_safe(case.view, seats, case.judgements):
-        return _rule(case, Form(), seats, reason)
-    verdict = AwaitReplacement(lost=(), wait_seconds=case.policy.hold_seconds)
-    return _rule(case, verdict, record.seats, reason)
-
-
-def _rule(case: Case, verdict: Verdict, seats: tuple[Seat, ...], reason: str) -> Decision:
+def new_generation(case: Case, verdict: Verdict, seats: tuple[Seat, ...], reason: str) -> Decision:
+    """Rule that these members run, or hold, under the next number."""
     draft = Draft(verdict, seats, reason, lost=case.condemned)
     record = record_of(case.view, case.policy, case.now, draft)
     return Decision(Rule(record), reason)

@@ -25,10 +25,11 @@ from everstep_contract.queries import (
 from everstep_contract.telemetry import MemberReport
 from everstep_runtime.clock import Clock
 
+from everstep_adjudicator.actions import Filed, ProbeEnded
 from everstep_adjudicator.desk import RETRY_SECONDS, Desk
 from everstep_adjudicator.enact import Registry
 from everstep_adjudicator.metrics import PROBES
-from everstep_adjudicator.model import Filed, JobView, ProbeEnded
+from everstep_adjudicator.model import JobView
 from everstep_adjudicator.policy import Policy
 
 CONCURRENT_PROBES: Final = 64

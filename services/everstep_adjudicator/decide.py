@@ -7,6 +7,7 @@ only say later it says with the instant, so that the loop sleeps until then.
 from collections.abc import Callable
 from typing import Final
 
+from everstep_adjudicator.actions import Announce, Decision, Later, Wait
 from everstep_adjudicator.admission import (
     rule_on_a_lost_record,
     rule_on_growing,
@@ -22,7 +23,7 @@ from everstep_adjudicator.losses import (
     rule_on_forming,
     rule_on_losses,
 )
-from everstep_adjudicator.model import Announce, Decision, JobView, Later, Moment, Wait
+from everstep_adjudicator.model import JobView, Moment
 from everstep_adjudicator.phases import advance_phases, end_with_the_job
 from everstep_adjudicator.policy import Policy
 from everstep_adjudicator.probing import ask_around

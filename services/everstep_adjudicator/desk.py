@@ -18,14 +18,7 @@ from everstep_contract.queries import (
 from everstep_contract.record import IncidentRecord
 from everstep_runtime.clock import Clock
 
-from everstep_adjudicator.admission import obey
-from everstep_adjudicator.case import Case
-from everstep_adjudicator.decide import decide
-from everstep_adjudicator.enact import Registry
-from everstep_adjudicator.fold import fold
-from everstep_adjudicator.incidents import stray
-from everstep_adjudicator.metrics import DECIDING
-from everstep_adjudicator.model import (
+from everstep_adjudicator.actions import (
     Advance,
     Ask,
     Asked,
@@ -33,12 +26,18 @@ from everstep_adjudicator.model import (
     Decision,
     File,
     Heard,
-    JobView,
-    Moment,
     Refuse,
     Rule,
     Wait,
 )
+from everstep_adjudicator.case import Case
+from everstep_adjudicator.decide import decide
+from everstep_adjudicator.enact import Registry
+from everstep_adjudicator.fold import fold
+from everstep_adjudicator.incidents import stray
+from everstep_adjudicator.metrics import DECIDING
+from everstep_adjudicator.model import JobView, Moment
+from everstep_adjudicator.operators import obey
 from everstep_adjudicator.policy import Policy
 
 STEPS_LIMIT: Final = 64

@@ -17,17 +17,9 @@ from everstep_runtime.clock import Clock
 from everstep_runtime.errors import LeaseLostError
 
 from everstep_adjudicator import metrics
+from everstep_adjudicator.actions import Advance, Announce, Announced, File, Filed, Recorded, Rule
 from everstep_adjudicator.incidents import MILESTONES
-from everstep_adjudicator.model import (
-    Advance,
-    Announce,
-    Announced,
-    File,
-    Filed,
-    JobView,
-    Recorded,
-    Rule,
-)
+from everstep_adjudicator.model import JobView
 
 LEASE_NAME = "adjudicator"
 

@@ -22,18 +22,16 @@ from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
 from everstep_contract.telemetry import MemberReport
 
 from everstep_adjudicator import fold_evidence, fold_members
-from everstep_adjudicator.model import (
+from everstep_adjudicator.actions import (
     Announced,
     Asked,
     Attempted,
     Filed,
     Heard,
-    JobView,
-    Moment,
     ProbeEnded,
-    Progress,
     Recorded,
 )
+from everstep_adjudicator.model import JobView, Moment, Progress
 
 
 def fold(view: JobView, fact: Heard, now: Moment) -> JobView:
@@ -163,6 +161,7 @@ def _recorded(view: JobView, fact: Recorded, now: Moment) -> JobView:
 def _filed(view: JobView, fact: Filed, now: Moment) -> JobView:
     """The incident is stored; what stood against members when it ended needs a new reason."""
     incident = fact.incident
+    view = fold_evidence.booked(view, {member.incarnation for member in incident.suspected})
     if incident.outcome is not None:
         view = fold_evidence.shelved(view, f"incident {incident.id} ended {incident.outcome}")
         return replace(

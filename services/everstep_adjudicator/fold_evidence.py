@@ -10,6 +10,7 @@ from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
 from everstep_contract.queries import ProbeMember
 from everstep_contract.telemetry import MemberReport
 
+from everstep_adjudicator.actions import ProbeEnded
 from everstep_adjudicator.model import (
     FRESH_SECONDS,
     SILENCE,
@@ -17,7 +18,6 @@ from everstep_adjudicator.model import (
     JobView,
     Moment,
     ProbeAnswer,
-    ProbeEnded,
     Probing,
     Stamped,
     Suspicion,
@@ -247,13 +247,30 @@ def rebased(view: JobView) -> JobView:
     """A new generation: what stands is judged by its steps, who has no part is forgotten."""
     known = {*(seat.member.incarnation for seat in view.seats), *view.members}
     suspicions = {
-        key: replace(suspicion, step_known=0, rebased=frozenset())
+        key: replace(
+            suspicion,
+            step_known=0,
+            rebased=frozenset(),
+            booked=suspicion.booked or bool(suspicion.cleared),
+        )
         for key, suspicion in view.suspicions.items()
         if suspicion.incarnation in known and suspicion.kind != "collective_failed"
     }
     seated = {seat.member.incarnation for seat in view.seats}
     probing = {target: p for target, p in view.probing.items() if target in seated}
     return replace(view, suspicions=suspicions, probing=probing)
+
+
+def booked(view: JobView, incarnations: set[str]) -> JobView:
+    """What is said of these members is part of an incident."""
+    return _with_suspicions(
+        view,
+        {
+            key: replace(suspicion, booked=True)
+            for key, suspicion in view.suspicions.items()
+            if not suspicion.booked and suspicion.incarnation in incarnations
+        },
+    )
 
 
 def shelved(view: JobView, why: str) -> JobView:
@@ -275,6 +292,7 @@ def _reasserted(view: JobView, key: SuspicionKey, now: Moment) -> JobView:
         step_known=view.progress.step_begun,
         rebased=frozenset(),
         cleared="",
+        booked=False,
     )
     return _with_suspicions(view, {key: again})
 

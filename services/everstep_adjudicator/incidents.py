@@ -8,14 +8,18 @@ from typing import Final, get_args
 from everstep_contract.identity import Member
 from everstep_contract.record import IncidentRecord, JobRecord, MilestoneName, Outcome
 
+from everstep_adjudicator.actions import Decision, File, Later
 from everstep_adjudicator.case import Case
 from everstep_adjudicator.evidence import Judgement
-from everstep_adjudicator.model import Decision, File, JobView, Later, Moment
+from everstep_adjudicator.model import JobView, Moment
 
 MILESTONES: Final[tuple[MilestoneName, ...]] = get_args(MilestoneName)
 """In the order in which they are reached."""
 
 
+FILING_SECONDS: Final = 0.05
+"""An incident is filed so long after the first question: a proof that comes sooner need not wait
+until it is stored."""
 REASSERTED_SECONDS: Final = 5.0
 """Within this long a detector repeats what it stands by (every 3 s) to a new leader (R10)."""
 
@@ -46,7 +50,7 @@ def _suspects(case: Case) -> tuple[Member, ...]:
     """Members something is known against, in rank order."""
     view = case.view
     accused = {
-        *(suspicion.incarnation for suspicion in view.suspicions.values() if not suspicion.cleared),
+        *(s.incarnation for s in view.suspicions.values() if not (s.cleared and s.booked)),
         *(stamped.fact.member.incarnation for stamped in view.exits),
         *(judgement.incarnation for judgement in case.condemned),
     }
@@ -57,7 +61,11 @@ def _told(view: JobView) -> list[datetime]:
     """When somebody saw what speaks against members of the current generation."""
     seated = {seat.member.incarnation for seat in view.seats}
     return [
-        *(s.at for s in view.suspicions.values() if not s.cleared and s.incarnation in seated),
+        *(
+            s.at
+            for s in view.suspicions.values()
+            if not (s.cleared and s.booked) and s.incarnation in seated
+        ),
         *(stamped.fact.at for stamped in view.exits),
         *(stamped.fact.at for stamped in view.collective_failures),
         *(left.at for incarnation, left in view.left.items() if incarnation in seated),
@@ -155,13 +163,16 @@ def stray(view: JobView, stored: IncidentRecord, now: Moment) -> IncidentRecord 
     return stored.model_copy(update={"outcome": "dismissed", "reason": reason, "ended_at": now.at})
 
 
-def _open(case: Case) -> Decision | None:
+def _open(case: Case) -> Decision | Later | None:
     record, last = case.view.record, case.view.last_ended
     if record is not None and record.incident not in (None, last.id if last else None):
         return Decision(File(_rebuilt(record)), f"incident {record.incident} was not stored")
     something = _told(case.view) or case.condemned
     if case.running is None or not something or case.view.finished_at is not None:
         return None
+    asked = max((p.asked_at for p in case.view.probing.values() if p.pending), default=0.0)
+    if case.now.monotonic < asked + FILING_SECONDS:
+        return Later(asked + FILING_SECONDS, "first answers, before books are opened")
     names = ", ".join(member.name for member in _suspects(case))
     return Decision(File(opened(case)), f"suspected: {names or 'nobody yet'}")
 

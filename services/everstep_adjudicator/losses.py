@@ -15,10 +15,11 @@ from everstep_contract.verdicts import (
 )
 
 from everstep_adjudicator import incidents
+from everstep_adjudicator.actions import Decision, Later, Rule
 from everstep_adjudicator.case import Case
 from everstep_adjudicator.evidence import Judgement, hearing
 from everstep_adjudicator.forming import Draft, candidates, gang, record_of, succession_is_safe
-from everstep_adjudicator.model import Decision, Later, MemberView, Rule
+from everstep_adjudicator.model import MemberView
 
 
 def rule_on_losses(case: Case) -> Decision | Later | None:

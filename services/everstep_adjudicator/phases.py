@@ -2,8 +2,8 @@
 
 from everstep_contract.record import MAX_HISTORY, GenerationStart, JobRecord
 
+from everstep_adjudicator.actions import Advance, Decision
 from everstep_adjudicator.case import Case
-from everstep_adjudicator.model import Advance, Decision
 
 
 def end_with_the_job(case: Case) -> Decision | None:

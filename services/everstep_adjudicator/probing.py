@@ -3,11 +3,11 @@
 from everstep_contract.identity import Endpoint
 from everstep_contract.queries import ProbeMember
 
+from everstep_adjudicator.actions import Ask, Decision, Later
 from everstep_adjudicator.case import Case
 from everstep_adjudicator.evidence import Judgement, quorum, silent
 from everstep_adjudicator.fold_evidence import NEVER_CLEARED
 from everstep_adjudicator.forming import candidates
-from everstep_adjudicator.model import Ask, Decision, Later
 
 
 def ask_around(case: Case) -> Decision | Later | None:

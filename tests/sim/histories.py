@@ -50,13 +50,15 @@ class History:
             seed,
             members=MEMBERS,
             min_member=self.dice.choice([2, 5, 6, 8]),
+            nproc=self.dice.choice([1, 1, 2]),
             mischief=mischief_of(self.dice, seed),
             policy=PATIENT,
         )
         self._repairs: list[asyncio.Task[None]] = []
         self._faults: list[Callable[[], Awaitable[None]]] = [
             *[self.crash, self.power_off, self.freeze, self.kill_worker] * 3,
-            *[self.terminate, self.stick, self.cut_bus] * 2,
+            *[self.terminate, self.stick, self.cut_bus, self.isolate] * 2,
+            self.cut_network,
             *[self.kill_service] * 4,
             *[self.restart_bus, self.lose_tail, self.drop_connections],
         ]
@@ -66,6 +68,8 @@ class History:
         world = self.world
         for name in SERVICES:
             self._start_service(name)
+        if self.dice.random() < 0.3:
+            world.start_service("adjudicator-standby")
         world.start_members()
         await world.go_on(self.dice.choice([0.5, 4.0, 6.0]))
         for _ in range(self.dice.randint(1, 6)):
@@ -119,6 +123,7 @@ class History:
         for member in (*world.members.values(), *world.past):
             if member.alive:
                 world.thaw(member)
+                world.reconnect(member)
         for node in world.dark_nodes:
             await world.fence(node)
 
@@ -176,7 +181,8 @@ class History:
         if (index := self._pick()) is not None:
             self.world.say(f"a worker of {self.world.members[index].incarnation} is killed")
             self.world.trouble(self.world.members[index])
-            self.world.members[index].kill_worker(0)
+            rank = self.dice.randrange(self.world.gang.nproc_per_node)
+            self.world.members[index].kill_worker(rank)
 
     async def terminate(self) -> None:
         if (index := self._pick()) is not None:
@@ -196,6 +202,18 @@ class History:
             member = self.world.members[index]
             self.world.cut_bus(index)
             self._later((0.5, 20), lambda: self.world.mend_bus(member))
+
+    async def isolate(self) -> None:
+        if (index := self._pick()) is not None:
+            member = self.world.members[index]
+            self.world.isolate(index)
+            self._later((0.5, 25), lambda: self.world.reconnect(member))
+
+    async def cut_network(self) -> None:
+        if (index := self._pick()) is not None:
+            member = self.world.members[index]
+            self.world.cut_network(index)
+            self._later((0.5, 10), lambda: self.world.reconnect(member))
 
     async def kill_service(self) -> None:
         """At once, or in the middle of one of its next calls to the bus."""

@@ -128,6 +128,10 @@ class SimMember:
         """Wait while frozen."""
         await self._running.wait()
 
+    async def network(self) -> None:
+        """Wait while cut off from the others."""
+        await self._world.network.wait_for(self.host)
+
     # --- what befalls it ------------------------------------------------------------------------
 
     def freeze(self) -> None:

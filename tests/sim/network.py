@@ -23,6 +23,7 @@ class Network:
         self._dice = dice
         self._answers: dict[str, Answer] = {}
         self._silent: set[str] = set()
+        self._restored = asyncio.Event()
 
     def open(self, endpoint: Endpoint, answer: Answer) -> None:
         """A process listens."""
@@ -39,6 +40,13 @@ class Network:
     def restore(self, host: str) -> None:
         """Undo `silence`."""
         self._silent.discard(host)
+        self._restored.set()
+        self._restored = asyncio.Event()
+
+    async def wait_for(self, host: str) -> None:
+        """Wait while nothing gets through to or from this host."""
+        while host in self._silent:
+            await self._restored.wait()
 
     def reaches(self, one: str, other: str) -> bool:
         """Whether packets get from one host to the other."""

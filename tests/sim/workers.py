@@ -41,6 +41,10 @@ class Home(Protocol):
         """Wait while the member is frozen."""
         ...
 
+    async def network(self) -> None:
+        """Wait while the member is cut off from the others."""
+        ...
+
 
 @dataclass
 class Meeting:
@@ -239,6 +243,7 @@ class SimWorker:
         group = self._fabric.group(mine)
         await group.meet("barrier", mine.rank, 0)
         await self._home.gate()
+        await self._home.network()
         self._group, self._rank = group, mine.rank
         group.enter(mine.rank, self)
         await self._fabric.pause(CONSTRUCT_SECONDS)
@@ -278,6 +283,7 @@ class SimWorker:
             self._step_begun = step
             await self._fabric.pause(STEP_SECONDS)
             await self._home.gate()
+            await self._home.network()
             await group.meet(f"step {step}", mine.rank, 0)
             await self._home.gate()
             self.version = step

@@ -44,13 +44,14 @@ class World:
         *,
         members: int = 8,
         min_member: int = 6,
+        nproc: int = 1,
         mischief: Mischief | None = None,
         policy: Policy | None = None,
     ) -> None:
         self.dice = random.Random(seed)
         self.clock = VirtualClock()
         self.policy = policy or Policy()
-        self.gang = GangSpec(min_member=min_member, max_member=members, nproc_per_node=1)
+        self.gang = GangSpec(min_member=min_member, max_member=members, nproc_per_node=nproc)
         self.ledger = Ledger(min_member)
         self.broker = MemoryBroker(mischief or Mischief(seed=seed), now=self.clock.now)
         self.network = Network(self.dice)
@@ -111,7 +112,7 @@ class World:
             bus, die_at, after=after, die=lambda when: self.kill_service(name, when)
         )
         start: dict[str, Callable[[Any], Awaitable[None]]] = {
-            "adjudicator": self._adjudicate,
+            "adjudicator": functools.partial(self._adjudicate, instance=f"{name}-{self.starts}"),
             "rescaler": lambda bus: serve_rescaler(bus, self.clock, Readiness(self.clock)),
             "node_watcher": self._watch_nodes,
         }
@@ -135,8 +136,7 @@ class World:
         if task is not None:
             task.cancel()
 
-    async def _adjudicate(self, bus: Any) -> None:
-        instance = f"adjudicator-{self.starts}"
+    async def _adjudicate(self, bus: Any, instance: str) -> None:
         readiness = Readiness(self.clock)
         await serve_adjudicator(bus, self.policy, self.clock, readiness, instance=instance)
 
@@ -213,6 +213,29 @@ class World:
         self.trouble(member)
         self.say(f"{member.incarnation} finds the bus")
         self.connections.mend(member.client_name)
+
+    def isolate(self, index: int) -> None:
+        """A partition: neither the bus nor the other members reach it, and it lives."""
+        member = self.members[index]
+        self.trouble(member)
+        self.say(f"{member.incarnation} is cut off")
+        self.connections.sever(member.client_name)
+        self.network.silence(member.host)
+
+    def cut_network(self, index: int) -> None:
+        """Only the training network does not reach it."""
+        member = self.members[index]
+        self.trouble(member)
+        self.say(f"{member.incarnation} loses the training network")
+        self.network.silence(member.host)
+
+    def reconnect(self, member: SimMember) -> None:
+        """Everything reaches it again, unless its node is dark."""
+        if member.alive:
+            self.trouble(member)
+            self.say(f"{member.incarnation} is reached again")
+            self.network.restore(member.host)
+            self.connections.mend(member.client_name)
 
     async def command(self, kind: type[SuspendJob | ResumeJob], generation: int) -> CommandAccepted:
         """An operator's word."""

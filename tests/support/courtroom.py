@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from everstep_adjudicator.decide import decide
-from everstep_adjudicator.fold import fold
-from everstep_adjudicator.model import (
+from everstep_adjudicator.actions import (
     Advance,
     Announce,
     Announced,
@@ -19,13 +17,15 @@ from everstep_adjudicator.model import (
     File,
     Filed,
     Heard,
-    JobView,
-    Moment,
     ProbeEnded,
     Recorded,
     Rule,
     Wait,
 )
+from everstep_adjudicator.decide import decide
+from everstep_adjudicator.fold import fold
+from everstep_adjudicator.incidents import FILING_SECONDS
+from everstep_adjudicator.model import JobView, Moment
 from everstep_adjudicator.policy import Policy
 from everstep_contract.facts.job import OrderIssued, StepAdvanced
 from everstep_contract.facts.member import (
@@ -355,6 +355,19 @@ class Courtroom:
                 "silence_seconds": 0.5,
             }
         )
+
+    def suspect(
+        self,
+        who: Member,
+        reason: str = "connection_stale",
+        *,
+        observation: int = 1,
+        reassertion: int = 0,
+    ) -> None:
+        """A detector suspects it, and the incident is filed."""
+        fact = self.suspicion(who, reason, observation=observation, reassertion=reassertion)
+        self.hear(fact)
+        self.pass_time(FILING_SECONDS)
 
     def recovery(self, who: Member, observation: int = 1) -> MemberRecovered:
         return MemberRecovered(

@@ -1,8 +1,9 @@
 """Forming, growing, holding, operators: R1, R5, R7, R19-R21, and the cases EC-41, EC-07."""
 
-from everstep_adjudicator.admission import obey
+from everstep_adjudicator.actions import Decision, Recorded, Refuse, Rule
 from everstep_adjudicator.case import Case
-from everstep_adjudicator.model import Decision, JobView, Recorded, Refuse, Rule
+from everstep_adjudicator.model import JobView
+from everstep_adjudicator.operators import obey
 from everstep_adjudicator.policy import Policy
 from everstep_contract.facts.job import JobObserved, PodObserved
 from everstep_contract.identity import GangSpec

@@ -3,8 +3,9 @@
 import random
 from itertools import pairwise
 
+from everstep_adjudicator.actions import Wait
 from everstep_adjudicator.decide import decide, next_deadline
-from everstep_adjudicator.model import Moment, Wait
+from everstep_adjudicator.model import Moment
 from everstep_adjudicator.policy import Policy
 from everstep_contract.record import JobRecord
 from hypothesis import given, settings

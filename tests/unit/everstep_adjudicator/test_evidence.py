@@ -3,9 +3,10 @@
 from datetime import timedelta
 
 import pytest
+from everstep_adjudicator.actions import ProbeEnded
 from everstep_adjudicator.case import Case
 from everstep_adjudicator.fold_evidence import MISSED_SECONDS
-from everstep_adjudicator.model import BLINDNESS_BELIEVED_SECONDS, ProbeEnded
+from everstep_adjudicator.model import BLINDNESS_BELIEVED_SECONDS
 from everstep_contract.facts.node import NodeObserved, WatcherBlinded, WatcherSighted
 from support.courtroom import WATCHER, Courtroom, member, running
 

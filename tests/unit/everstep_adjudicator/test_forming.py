@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from everstep_adjudicator.actions import Attempted
 from everstep_adjudicator.forming import next_generation
-from everstep_adjudicator.model import Attempted
 from everstep_contract.facts.job import JobObserved
 from everstep_contract.facts.member import OrderRefused
 from support.courtroom import Courtroom, all_of, member, running

@@ -2,8 +2,9 @@
 
 from itertools import pairwise
 
-from everstep_adjudicator.incidents import MILESTONES, stray
-from everstep_adjudicator.model import Filed, JobView, Recorded
+from everstep_adjudicator.actions import Filed, Recorded
+from everstep_adjudicator.incidents import FILING_SECONDS, MILESTONES, stray
+from everstep_adjudicator.model import JobView
 from support.courtroom import member, running
 from support.messages import JOB
 
@@ -36,7 +37,7 @@ def test_r27_a_hold_that_somebody_never_acknowledges_ends_holding_too() -> None:
 
 def test_r27_a_tolerated_suspicion_ends_dismissed_and_leaves_nothing_open() -> None:
     room = running()
-    room.hear(room.suspicion(member(3)))
+    room.suspect(member(3))
     assert room.view.incident is not None
     room.answer(member(3), "alive")
     assert (room.incidents[-1].outcome, room.incidents[-1].verdict) == ("dismissed", "tolerate")
@@ -45,9 +46,29 @@ def test_r27_a_tolerated_suspicion_ends_dismissed_and_leaves_nothing_open() -> N
     assert room.view.incident is None
 
 
+def test_r27_a_suspicion_cleared_before_its_incident_was_filed_is_an_incident_all_the_same() -> (
+    None
+):
+    room = running()
+    room.hear(room.suspicion(member(3)))
+    assert room.view.incident is None
+    room.answer(member(3), "alive")
+    room.pass_time(FILING_SECONDS)
+    assert [(i.outcome, i.verdict) for i in room.incidents] == [("dismissed", "tolerate")]
+
+
+def test_a_verdict_waits_for_no_books() -> None:
+    room = running()
+    room.hear(room.suspicion(member(3)))
+    room.answer(member(3), "refused")
+    assert room.verdicts[-1] == "shrink"
+    assert room.view.incident is not None
+    assert room.record.incident == room.view.incident.id
+
+
 def test_r27_what_is_neither_proven_nor_cleared_ends_bounded() -> None:
     room = running()
-    room.hear(room.suspicion(member(3), "node_not_ready"))
+    room.suspect(member(3), "node_not_ready")
     room.pass_time(room.policy.unresolved_seconds + 1, reporting=False)
     assert room.incidents[-1].outcome == "holding"
     assert room.incidents[-1].reason == "neither proven nor cleared in time"
@@ -55,7 +76,7 @@ def test_r27_what_is_neither_proven_nor_cleared_ends_bounded() -> None:
 
 def test_r27_an_incident_of_a_job_that_ends_is_dismissed() -> None:
     room = running(2, min_member=2)
-    room.hear(room.suspicion(member(1)))
+    room.suspect(member(1))
     room.hear(*(room.departure(member(i), "finished") for i in range(2)))
     assert room.incidents[-1].reason == "the job has ended"
 
@@ -71,7 +92,7 @@ def test_an_undisturbed_job_has_no_incident() -> None:
 
 def test_ec69_the_timeline_has_all_its_marks_in_order() -> None:
     room = running()
-    room.hear(room.suspicion(member(3)))
+    room.suspect(member(3))
     room.pass_time(0.02)
     room.kill("trainer-3.1")
     room.answer(member(3), "refused")
@@ -106,12 +127,12 @@ def test_steps_lost_is_what_the_members_lost_in_the_generation_that_healed() -> 
 def test_ids_differ_between_incidents_and_between_leaders() -> None:
     room = running()
     for observation in (1, 2):
-        room.hear(room.suspicion(member(3), observation=observation))
+        room.suspect(member(3), observation=observation)
         room.answer(member(3), "alive")
     ids = {incident.id for incident in room.incidents}
     room.view = JobView(job=JOB, lease_revision=8)
     room.hear(Recorded(room.records[-1], 1))
-    room.hear(room.suspicion(member(3)))
+    room.suspect(member(3))
     assert room.view.incident is not None
     assert len({*ids, room.view.incident.id}) == 3
 
@@ -130,7 +151,7 @@ def test_r6_an_incident_that_was_never_stored_is_rebuilt_from_the_record() -> No
 
 def test_r6_an_open_incident_is_not_dismissed_before_a_detector_could_say_it_again() -> None:
     room = running()
-    room.hear(room.suspicion(member(3)))
+    room.suspect(member(3))
     opened = room.view.incident
     record = room.record
     assert opened is not None
@@ -139,7 +160,7 @@ def test_r6_an_open_incident_is_not_dismissed_before_a_detector_could_say_it_aga
     room.hear(Recorded(record, 5), Filed(opened, 3))
     room.pass_time(2.5)
     assert room.incidents == []
-    room.hear(room.suspicion(member(3), reassertion=1))
+    room.suspect(member(3), reassertion=1)
     room.answer(member(3), "refused")
     room.obey()
     assert [(i.id, i.outcome) for i in room.incidents] == [(opened.id, "resumed")]
@@ -147,7 +168,7 @@ def test_r6_an_open_incident_is_not_dismissed_before_a_detector_could_say_it_aga
 
 def test_r6_an_open_incident_that_nobody_stands_by_any_more_ends_dismissed() -> None:
     room = running()
-    room.hear(room.suspicion(member(3)))
+    room.suspect(member(3))
     opened = room.view.incident
     assert opened is not None
     room.view = JobView(job=JOB, lease_revision=8)
@@ -158,7 +179,7 @@ def test_r6_an_open_incident_that_nobody_stands_by_any_more_ends_dismissed() -> 
 
 def test_r6_an_open_incident_that_was_stored_before_its_verdict_takes_it_over() -> None:
     room = running()
-    room.hear(room.suspicion(member(3)))
+    room.suspect(member(3))
     opened = room.view.incident
     assert opened is not None
     room.kill("trainer-3.1")
@@ -172,7 +193,7 @@ def test_r6_an_open_incident_that_was_stored_before_its_verdict_takes_it_over() 
 
 def test_r27_an_end_that_was_lost_with_a_disk_is_stored_again() -> None:
     room = running()
-    room.hear(room.suspicion(member(3)))
+    room.suspect(member(3))
     opened = room.view.incident
     assert opened is not None
     room.answer(member(3), "alive")
@@ -181,7 +202,7 @@ def test_r27_an_end_that_was_lost_with_a_disk_is_stored_again() -> None:
 
 def test_r27_an_incident_that_two_leaders_opened_twice_is_dismissed_once() -> None:
     room = running()
-    room.hear(room.suspicion(member(3)))
+    room.suspect(member(3))
     opened = room.view.incident
     assert opened is not None
     assert stray(room.view, opened, room.now) is None

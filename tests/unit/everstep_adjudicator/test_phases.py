@@ -1,6 +1,7 @@
 """R4 and R6: a generation's phases, and what the record remembers of it."""
 
-from everstep_adjudicator.model import JobView, Recorded
+from everstep_adjudicator.actions import Recorded
+from everstep_adjudicator.model import JobView
 from everstep_contract.facts.job import JobObserved
 from everstep_contract.record import GenerationStart
 from support.courtroom import Courtroom, all_of, member, running
