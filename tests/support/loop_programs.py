@@ -273,6 +273,19 @@ def micro_batches(link: Link) -> None:
                 link.say("gradients", close=close, averaged=averaged, loss=float(loss))
 
 
+def shown(link: Link) -> None:
+    """What a person sees of the loop's objects."""
+    job = everstep.join()
+    for generation in job.generations():
+        with generation:
+            for step in generation.steps(batches, total=1):
+                link.say("shown", objects=[repr(job), repr(generation), repr(step)])
+                for _ in step.micro_batches:
+                    pass
+                step.completed()
+                link.say("completed", step=repr(step))
+
+
 SCRIPTS: dict[str, Callable[[Link], None]] = {
     script.__name__: script
     for script in (
@@ -292,5 +305,6 @@ SCRIPTS: dict[str, Callable[[Link], None]] = {
         joined_twice,
         phases,
         micro_batches,
+        shown,
     )
 }

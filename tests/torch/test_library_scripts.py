@@ -29,6 +29,16 @@ def test_a_script_trains_alone_under_plain_python(house: RankHouse) -> None:
     assert rank.until("ended")["step"] == 12
 
 
+def test_the_loops_objects_say_where_they_stand(house: RankHouse) -> None:
+    rank = alone(house, "shown")
+    assert rank.until("shown")["objects"] == [
+        "Job(generation=1, step=0)",
+        "Generation(number=1, rank=0, world_size=1, step=0)",
+        "<Step 0: 0 of 2 micro-batches taken>",
+    ]
+    assert rank.until("completed")["step"] == "<Step 0: completed>"
+
+
 def test_objects_that_are_made_anew_take_over_the_state_of_those_before(house: RankHouse) -> None:
     job = TrainingJob(house, RUN, workers=2, script="built_anew")
     job.order([0, 1])

@@ -1,5 +1,7 @@
 """The public face of Everstep for training scripts: `import everstep`."""
 
+from importlib.metadata import PackageNotFoundError, version
+
 from everstep_trainer.backend import GenerationEnded
 from everstep_trainer.library.errors import (
     AgentGoneError,
@@ -26,5 +28,11 @@ __all__ = [
     "StateError",
     "Step",
     "StepLoader",
+    "__version__",
     "join",
 ]
+
+try:
+    __version__ = version("everstep")
+except PackageNotFoundError:  # a checkout that is on the path and was not installed
+    __version__ = "0+unknown"

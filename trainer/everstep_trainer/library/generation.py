@@ -52,6 +52,10 @@ class Generation:
         self._has_agreed = self._has_stepped = False
         self._step: Step | None = None
 
+    def __repr__(self) -> str:
+        place = f"rank={self.rank}, world_size={self.world_size}"
+        return f"Generation(number={self.number}, {place}, step={self.step})"
+
     @cached_property
     def mesh(self) -> DeviceMesh:
         """All ranks in one dimension, "replicate": for ``DDP(model, device_mesh=...)``."""

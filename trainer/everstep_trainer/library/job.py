@@ -57,6 +57,9 @@ class Job:
         self._left_generation = 0
         self._is_begun = False
 
+    def __repr__(self) -> str:
+        return f"Job(generation={self._orders.generation}, step={self._worker.state.step})"
+
     def on_generation(self, callback: GenerationCallback) -> GenerationCallback:
         """Have ``callback`` called with each generation once it is formed, before its block.
 

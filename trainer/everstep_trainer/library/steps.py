@@ -37,6 +37,10 @@ class Step:
         self._loss_sum: torch.Tensor | None = None
         self._is_completed = False
 
+    def __repr__(self) -> str:
+        done = f"{self._taken} of {len(self._batches)} micro-batches taken"
+        return f"<Step {self.index}: {'completed' if self._is_completed else done}>"
+
     @property
     def micro_batches(self) -> Iterator[Any]:
         """This rank's micro-batches, in order; the last one's backward averages over the ranks."""
