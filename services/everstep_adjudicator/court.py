@@ -103,7 +103,7 @@ class Court:
         """An agent's word about itself."""
         desk = self._desks.get(report.job) or self._open_desk(report.job)
         if desk is not None:
-            await desk.hear(report)
+            await desk.hear_report(report)
 
     async def compare_records(self) -> None:
         """Read every record again: its newest writes may have been lost with a disk (R5)."""

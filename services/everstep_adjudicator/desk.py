@@ -16,6 +16,7 @@ from everstep_contract.queries import (
     SuspendJob,
 )
 from everstep_contract.record import IncidentRecord
+from everstep_contract.telemetry import MemberReport
 from everstep_runtime.clock import Clock
 
 from everstep_adjudicator.actions import (
@@ -34,6 +35,7 @@ from everstep_adjudicator.case import Case
 from everstep_adjudicator.decide import decide
 from everstep_adjudicator.enact import Registry
 from everstep_adjudicator.fold import fold
+from everstep_adjudicator.fold_members import is_heartbeat
 from everstep_adjudicator.incidents import stray
 from everstep_adjudicator.metrics import DECIDING
 from everstep_adjudicator.model import JobView, Moment
@@ -43,7 +45,10 @@ from everstep_adjudicator.policy import Policy
 STEPS_LIMIT: Final = 64
 """Actions that one fact may lead to; more would be a rule that contradicts itself."""
 RETRY_SECONDS: Final = 0.1
-"""Pause after the bus gave no answer; whatever was meant is decided again after it."""
+"""Pause after the bus gave no answer; whatever was meant is decided again after it, until the
+lease, which needs the bus as well, is lost."""
+HEARTBEATS_SECONDS: Final = 0.1
+"""How long a heartbeat waits for others: hundreds of members send two a second."""
 
 log = structlog.get_logger()
 
@@ -85,6 +90,20 @@ class Desk:
                 self._because = fact.dedup_id if isinstance(fact, Event) else self._because
         await self._settle()
         DECIDING.observe(self._clock.monotonic() - started)
+
+    async def hear_report(self, report: MemberReport) -> None:
+        """As `hear`; heartbeats of many members are decided on together, a moment later."""
+        async with self._turn:
+            before = self._view
+            self._learn(report)
+            routine = is_heartbeat(before, self._view, report)
+        if not routine:
+            await self._settle()
+            return
+        soon = self._clock.monotonic() + HEARTBEATS_SECONDS
+        if self._until is None or self._until > soon:
+            self._until = soon
+            self._woken.set()
 
     async def compare(self) -> None:
         """Read the record, which may have lost its newest writes with a disk (R5)."""

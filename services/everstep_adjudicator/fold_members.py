@@ -43,6 +43,21 @@ def reported(view: JobView, report: MemberReport, now: Moment) -> JobView:
     return _progressed(view, report, now)
 
 
+def is_heartbeat(before: JobView, after: JobView, report: MemberReport) -> bool:
+    """Whether a report says only that its member still steps: no rule has to speak at once."""
+    known = before.members.get(report.member.incarnation)
+    return (
+        report.phase == "stepping"
+        and known is not None
+        and known.report.phase == "stepping"
+        and known.report.verdict_id == report.verdict_id
+        and after.suspicions is before.suspicions
+        and after.successors is before.successors
+        and after.stamps is before.stamps
+        and after.joined is before.joined
+    )
+
+
 def joined(view: JobView, fact: MemberJoined, now: Moment) -> JobView:
     """The member left its old group and waits at the barrier of ``fact.generation`` (R16)."""
     view = reported(view, fact.report, now)

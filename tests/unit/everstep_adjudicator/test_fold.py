@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from everstep_adjudicator.fold import fold
-from everstep_adjudicator.fold_members import FORGET_SECONDS
+from everstep_adjudicator.fold_members import FORGET_SECONDS, is_heartbeat
 from support.courtroom import Courtroom, member, running
 
 
@@ -82,3 +82,22 @@ def test_a_report_stamped_in_the_future_is_as_good_as_any() -> None:
     room.start(member(0), member(1))
     room.hear(room.report_of("trainer-0.1", at=room.now.at + timedelta(hours=1)))
     assert room.verdicts == ["form"]
+
+
+def test_a_report_of_a_member_that_still_steps_is_a_heartbeat() -> None:
+    room = running()
+    before, report = room.view, room.report_of("trainer-0.1")
+    assert is_heartbeat(before, fold(before, report, room.now), report)
+
+
+def test_a_report_that_clears_somebody_is_more_than_a_heartbeat() -> None:
+    room = running()
+    room.fold(room.suspicion(member(3)), room.report_of("trainer-3.1"))
+    before, report = room.view, room.report_of("trainer-3.1")
+    assert not is_heartbeat(before, fold(before, report, room.now), report)
+
+
+def test_a_report_of_another_phase_is_more_than_a_heartbeat() -> None:
+    room = running()
+    before, report = room.view, room.report_of("trainer-0.1", phase="leaving")
+    assert not is_heartbeat(before, fold(before, report, room.now), report)
