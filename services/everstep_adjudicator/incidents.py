@@ -15,8 +15,6 @@ from everstep_adjudicator.model import JobView, Moment
 
 MILESTONES: Final[tuple[MilestoneName, ...]] = get_args(MilestoneName)
 """In the order in which they are reached."""
-
-
 FILING_SECONDS: Final = 0.05
 """An incident is filed so long after the first question: a proof that comes sooner need not wait
 until it is stored."""

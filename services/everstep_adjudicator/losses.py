@@ -117,7 +117,7 @@ def _pause(case: Case, record: JobRecord, condemned_at: float) -> Later | None:
         pause = case.policy.supersede_pause_seconds(case.unresumed)
         ready = case.view.written_at + pause
         if not _past(case, ready):
-            return Later(ready, f"generation {record.generation} is {pause:g} s old at most")
+            return Later(ready, f"more losses: generation {record.generation} is too young to go")
     return None
 
 

@@ -1,6 +1,5 @@
 """Whom to ask about a suspect, and when to ask again (R11: indirect probes)."""
 
-from everstep_contract.identity import Endpoint
 from everstep_contract.queries import ProbeMember
 
 from everstep_adjudicator.actions import Ask, Decision, Later
@@ -60,7 +59,7 @@ def _probes(case: Case, judgement: Judgement) -> tuple[ProbeMember, ...]:
             job=case.view.job,
             witness=witness,
             target=target,
-            endpoint=_peer(judgement),
+            endpoint=judgement.seat.peer,
             timeout_seconds=case.policy.probe_timeout_seconds,
         )
         for witness in witnesses[:wanted]
@@ -76,7 +75,3 @@ def _witnesses(case: Case, target: str) -> list[str]:
     ]
     spares = [seat.member.incarnation for seat in candidates(case.view, case.policy, case.now)]
     return [incarnation for incarnation in (*seated, *spares) if incarnation != target]
-
-
-def _peer(judgement: Judgement) -> Endpoint:
-    return judgement.seat.peer
