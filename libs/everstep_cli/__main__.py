@@ -21,16 +21,15 @@ def main() -> int:
 def _own_command() -> int:
     import typer
     from everstep_contract.errors import EverstepError
-    from everstep_runtime.logs import configure_logs
 
     from everstep_cli.app import build
     from everstep_cli.errors import CommandError
 
-    configure_logs("cli", instance=str(os.getpid()), level="critical")
     try:
-        status = build()(args=sys.argv[1:], prog_name="everstep", standalone_mode=False)
+        arguments = sys.argv[1:] or ["--help"]
+        status = build()(args=arguments, prog_name="everstep", standalone_mode=False)
     except typer.TyperException as misuse:
-        return _complain(misuse.format_message(), misuse.exit_code)
+        return _complain(misuse.format_message().replace("Value error, ", ""), misuse.exit_code)
     except typer.Abort:
         return _complain("interrupted", CommandError.exit_status)
     except CommandError as error:

@@ -1,65 +1,33 @@
-"""How a command reaches the bus: which server, as whom; and one event loop to do it in."""
+"""How a command reaches the bus, and one event loop to do it in."""
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Final, TypeVar
 
-import typer
 from everstep_bus.interface import Bus
 from everstep_bus.nats import connect
 from everstep_bus.nats.config import ServerSettings
 from everstep_bus.nats.credentials import role_seed_path
 from everstep_bus.nats.server import NatsServer
 from everstep_contract.clients import service_client_name
+from everstep_runtime.logs import configure_logs
 from everstep_runtime.settings import server_urls, without_credentials
 
 from everstep_cli.errors import CommandError, MisuseError
+from everstep_cli.options import Access
 
 T = TypeVar("T")
 
-NatsUrl = Annotated[
-    str, typer.Option("--nats-url", envvar="EVERSTEP_NATS_URL", help="Where the bus is.")
-]
-Credentials = Annotated[
-    Path | None,
-    typer.Option(
-        "--credentials",
-        envvar="EVERSTEP_NATS_SEED_PATH",
-        exists=True,
-        dir_okay=False,
-        help="File with the operator's nkey seed.",
-    ),
-]
-Store = Annotated[
-    Path | None,
-    typer.Option(
-        "--store",
-        exists=True,
-        file_okay=False,
-        help="Read what `everstep drill --keep` kept in this folder, instead of a running bus.",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-DEFAULT_NATS_URL = "nats://127.0.0.1:4222"
-CONNECT_SECONDS = 10.0
-ASK_SECONDS = 2.0
+CONNECT_SECONDS: Final = 10.0
+ASK_SECONDS: Final = 2.0
 """How long a service may take to answer a person."""
-
-
-@dataclass(frozen=True)
-class Access:
-    """Which bus, and as whom; ``store`` goes before both."""
-
-    nats_url: str
-    credentials: Path | None
-    store: Path | None
 
 
 def with_bus(use: Callable[[Bus], Awaitable[T]], access: Access) -> T:
     """Connect as an operator, and run ``use``."""
+    quiet_logs()
     if access.store is None:
         return asyncio.run(_connected(use, access.nats_url, access.credentials))
     credentials = access.store / "credentials"
@@ -70,6 +38,11 @@ def with_bus(use: Callable[[Bus], Awaitable[T]], access: Access) -> T:
         return asyncio.run(_connected(use, server.url, seed))
     finally:
         server.stop()
+
+
+def quiet_logs() -> None:
+    """Keep what libraries log about a lost connection from people; errors say it in a line."""
+    configure_logs("cli", instance=str(os.getpid()), level="critical")
 
 
 async def _connected(
@@ -86,4 +59,7 @@ async def _connected(
                 waiting.reschedule(None)
                 return await use(bus)
     except TimeoutError:
-        raise CommandError(f"no NATS server answers at {without_credentials(nats_url)}") from None
+        raise CommandError(
+            f"no NATS server answers at {without_credentials(nats_url)}; --nats-url names another,"
+            " --store reads what a drill kept"
+        ) from None

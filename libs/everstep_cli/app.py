@@ -1,30 +1,68 @@
 """Our own sub-commands, gathered; those of others are only listed."""
 
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from inspect import getdoc
+from typing import Annotated
 
 import typer
 
-from everstep_cli.contributed import contributed_names
-from everstep_cli.drill.command import drill
-from everstep_cli.events import events
-from everstep_cli.incidents import incident, incidents
-from everstep_cli.status import status
+from everstep_cli import commands
+from everstep_cli.contributed import contributed_command, contributed_names
+from everstep_cli.drill.faults import FAULTS
+
+OWN = (commands.events, commands.status, commands.incidents, commands.incident)
 
 
 def build() -> Callable[..., object]:
     """The whole command line."""
-    app = typer.Typer(
-        name="everstep",
-        help="Keep multi-node PyTorch training stepping through hardware failures.",
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-    )
-    for command in (drill, events, status, incidents, incident):
+    app = typer.Typer(name="everstep", add_completion=False, pretty_exceptions_enable=False)
+    app.callback()(_everstep)
+    app.command(help=_drill_help())(commands.drill)
+    for command in OWN:
         app.command()(command)
     for name in contributed_names():
-        app.command(name, help=f"`everstep {name} --help` tells.")(_elsewhere)
+        app.command(name, help=_summary(name))(_elsewhere)
     return typer.main.get_command(app)
+
+
+def _say_version(asked: bool) -> None:  # noqa: FBT001  # called by typer
+    if not asked:
+        return
+    try:
+        found = version("everstep")
+    except PackageNotFoundError:
+        found = "(run from its sources, not installed)"
+    typer.echo(f"everstep {found}")
+    raise typer.Exit
+
+
+def _everstep(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_say_version, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Keep multi-node PyTorch training stepping through hardware failures."""
+
+
+def _drill_help() -> str:
+    """What it does, and what can be done to it; the escape keeps the lines as they are."""
+    width = max(map(len, FAULTS))
+    listed = "\n".join(f"{name:<{width}}  {fault.summary}" for name, fault in FAULTS.items())
+    return f"{getdoc(commands.drill)}\n\n\b\n{listed}"
+
+
+def _summary(name: str) -> str:
+    """The first line of what a contributed command says about itself."""
+    try:
+        said = getdoc(contributed_command(name)) or ""
+    except ImportError as error:
+        return f"Not here: {error}."
+    return said.partition("\n")[0]
 
 
 def _elsewhere() -> None:

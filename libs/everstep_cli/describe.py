@@ -1,5 +1,6 @@
 """Events in words: one line each, for people who watch."""
 
+from textwrap import shorten
 from typing import Final
 
 from everstep_contract.base import Event
@@ -22,8 +23,8 @@ from everstep_contract.facts.member import (
 from everstep_contract.facts.node import NodeEvent, NodeObserved
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
 
-MAX_DETAIL: Final = 120
-"""Characters of what an event says beyond its kind and subject; errors of torch have pages."""
+MAX_DETAIL: Final = 160
+"""Characters, in whole words, that an event says beyond its kind and subject; torch says pages."""
 
 
 def kind_of(event: Event) -> str:
@@ -35,7 +36,7 @@ def kind_of(event: Event) -> str:
 def line_of(event: Event) -> str:
     """One line: when, what, about whom, and what matters of it."""
     clock = event.at.astimezone().strftime("%H:%M:%S.%f")[:-3]
-    detail = detail_of(event).partition("\n")[0][:MAX_DETAIL]
+    detail = shorten(detail_of(event).partition("\n")[0], MAX_DETAIL, placeholder=" ...")
     columns = (clock, f"{kind_of(event):<24}", f"{subject_of(event):<16}", detail)
     return "  ".join(columns).rstrip()
 
@@ -60,7 +61,8 @@ def _job_detail(event: Event) -> str:
         case ClusterWritten():
             return f"{event.verb} {event.target}: {event.outcome} {event.detail}"
         case PodObserved():
-            return f"{event.pod} {event.phase} {event.reason}"
+            ending = "deleted" if event.deleted else "terminating" if event.terminating else ""
+            return f"{event.pod} {ending or event.phase} {event.reason}"
         case JobObserved():
             return f"at least {event.gang.min_member}, generation {event.annotated_generation}"
         case IncidentOpened(incident=incident):
@@ -74,9 +76,13 @@ def _job_detail(event: Event) -> str:
 def _member_detail(event: MemberEvent) -> str:
     match event:
         case MemberSuspected():
-            return f"{event.reason} after {event.silence_seconds:.2f} s, says {event.witness}"
+            silence = f"{event.silence_seconds:.2f} s"
+            silent = "" if silence == "0.00 s" else f" after {silence}"
+            return f"{event.reason}{silent}, says node_watcher"
         case MemberJoined():
-            return f"generation {event.generation}, state {event.report.version}"
+            version = event.report.version
+            state = "no state yet" if version < 0 else f"state {version}"
+            return f"generation {event.generation}, {state}"
         case MemberFormed():
             return f"generation {event.generation}, at step {event.agreed_step}"
         case WorkerExited():

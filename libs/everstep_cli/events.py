@@ -4,39 +4,25 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
-from typing import Annotated, Final
+from typing import Final
 
-import typer
 from everstep_bus.interface import Bus, Received
 from everstep_contract.base import Event
 from everstep_contract.subjects import EVENTS
 
-from everstep_cli.access import (
-    DEFAULT_NATS_URL,
-    Access,
-    AsJson,
-    Credentials,
-    NatsUrl,
-    Store,
-    with_bus,
-)
+from everstep_cli.access import with_bus
 from everstep_cli.describe import line_of
+from everstep_cli.errors import MisuseError
+from everstep_cli.options import Access
 
 QUIET_SECONDS: Final = 0.5
 """Without --follow, the stored events have all come when none came for this long."""
 
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with new events.")]
 
-
-def events(
-    *,
-    follow: Follow = False,
-    as_json: AsJson = False,
-    nats_url: NatsUrl = DEFAULT_NATS_URL,
-    credentials: Credentials = None,
-    store: Store = None,
-) -> None:
-    """Print events, oldest first; with --json one CloudEvent a line."""
+def show_events(access: Access, *, follow: bool, as_json: bool) -> None:
+    """Print events as they were stored and, with ``follow``, as they come."""
+    if follow and access.store:
+        raise MisuseError("--follow: nothing new comes to a --store")
 
     async def show(bus: Bus) -> None:
         async for received in stored_facts(bus, follow=follow):
@@ -45,7 +31,7 @@ def events(
                 sys.stdout.write(text + "\n")
                 sys.stdout.flush()
 
-    with_bus(show, Access(nats_url, credentials, store))
+    with_bus(show, access)
 
 
 async def stored_facts(bus: Bus, *, follow: bool = False) -> AsyncIterator[Received]:

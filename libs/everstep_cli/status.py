@@ -2,9 +2,8 @@
 
 import json
 import sys
-from typing import Annotated
+from typing import Final
 
-import typer
 from everstep_bus.errors import TransientBusError
 from everstep_bus.interface import Bus
 from everstep_contract.layout import INCIDENTS, JOBS
@@ -14,43 +13,30 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from everstep_cli.access import (
-    ASK_SECONDS,
-    DEFAULT_NATS_URL,
-    Access,
-    AsJson,
-    Credentials,
-    NatsUrl,
-    Store,
-    with_bus,
-)
+from everstep_cli.access import ASK_SECONDS, with_bus
 from everstep_cli.errors import CommandError
+from everstep_cli.options import Access
 from everstep_cli.terminal import output
 
-UNKNOWN = "unknown: no adjudicator answers"
+UNKNOWN: Final = "unknown: no adjudicator answers"
+ARCHIVE: Final = "an archive: jobs as they were when it was kept"
 
-JobName = Annotated[str | None, typer.Argument(help="NAMESPACE/NAME; all jobs without it.")]
 
-
-def status(
-    job: JobName = None,
-    *,
-    as_json: AsJson = False,
-    nats_url: NatsUrl = DEFAULT_NATS_URL,
-    credentials: Credentials = None,
-    store: Store = None,
-) -> None:
-    """Show jobs: generation, members, phase, open incidents, what the next verdict waits for."""
+def show_status(access: Access, job: str | None, *, as_json: bool) -> None:
+    """Print jobs, or the one that is asked for; those of a store without asking anybody."""
 
     async def show(bus: Bus) -> None:
-        replies = [await _status_of(bus, record) for record in await _records(bus, job)]
+        records = await _records(bus, job)
+        of = _kept if access.store else _status_of
+        replies = [await of(bus, record) for record in records]
         if as_json:
             listed = [reply.model_dump(mode="json") for reply in replies]
             sys.stdout.write(json.dumps(listed) + "\n")
         else:
-            output().print(Group(*map(job_view, replies)) if replies else "no jobs")
+            heading = [Text(ARCHIVE, "yellow")] if access.store else []
+            output().print(Group(*heading, *map(job_view, replies)) if replies else "no jobs")
 
-    with_bus(show, Access(nats_url, credentials, store))
+    with_bus(show, access)
 
 
 def job_view(reply: JobStatusReply) -> RenderableType:
@@ -89,6 +75,10 @@ async def _status_of(bus: Bus, record: JobRecord) -> JobStatusReply:
         query = JobStatus(job=record.job)
         return await bus.ask(query, JobStatusReply, timeout_seconds=ASK_SECONDS)
     except TransientBusError:
-        incidents = [entry.value for entry in await bus.kv(INCIDENTS).entries()]
-        of_job = (i for i in incidents if i and i.job_uid == record.job_uid and not i.outcome)
-        return JobStatusReply(record=record, incidents=tuple(of_job), waiting_for=UNKNOWN)
+        return (await _kept(bus, record)).model_copy(update={"waiting_for": UNKNOWN})
+
+
+async def _kept(bus: Bus, record: JobRecord) -> JobStatusReply:
+    incidents = [entry.value for entry in await bus.kv(INCIDENTS).entries()]
+    of_job = (i for i in incidents if i and i.job_uid == record.job_uid and not i.outcome)
+    return JobStatusReply(record=record, incidents=tuple(of_job))

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Final
 
 from everstep_contract.base import Event
-from everstep_contract.facts.job import StepAdvanced
 from everstep_contract.telemetry import MemberPhase, MemberReport
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -14,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from everstep_cli.describe import line_of
+from everstep_cli.drill.story import Story
 
 SHOWN_EVENTS: Final = 10
 SILENT_SECONDS: Final = 1.5
@@ -38,10 +38,14 @@ class _Tile:
 
 
 class Board:
-    """What is shown; on a terminal redrawn in place, elsewhere one line an event."""
+    """What is shown; on a terminal redrawn in place, elsewhere one line an event.
 
-    def __init__(self, console: Console) -> None:
+    ``verbose``: every event; else those that tell the story.
+    """
+
+    def __init__(self, console: Console, *, verbose: bool = False) -> None:
         self._console = console
+        self._story = Story(everything=verbose)
         self._tiles: dict[str, _Tile] = {}
         self._recent: deque[str] = deque(maxlen=SHOWN_EVENTS)
         self._headline = ""
@@ -73,8 +77,8 @@ class Board:
         self._note(headline)
 
     def event(self, event: Event) -> None:
-        """A fact from the bus; steps are drawn in the grid only."""
-        if not isinstance(event, StepAdvanced):
+        """A fact from the bus."""
+        if self._story.tells(event):
             self._note(line_of(event))
 
     def report(self, report: MemberReport) -> None:

@@ -1,17 +1,19 @@
-"""`everstep drill`: its flags, and what it prints where."""
+"""`everstep drill`: what it prints where."""
 
 import asyncio
 import signal
 import sys
 import time
 from collections.abc import Coroutine
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import typer
 
+from everstep_cli.access import quiet_logs
 from everstep_cli.drill.board import Board
+from everstep_cli.drill.document import DrillDocument
 from everstep_cli.drill.faults import FAULTS, FaultName
 from everstep_cli.drill.table import milestone_table
 from everstep_cli.errors import CommandError, MisuseError
@@ -20,50 +22,62 @@ from everstep_cli.terminal import progress
 T = TypeVar("T")
 
 
-class Rival(StrEnum):
-    """What Everstep can be compared with."""
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line asks for; without a seed another one each time."""
 
-    torchrun = "torchrun"
+    fault: FaultName
+    seed: int | None
+    nproc: int
+    keep: Path | None
+    against_torchrun: bool
 
 
-def drill(  # noqa: PLR0913  # a command line
-    *,
-    fault: Annotated[FaultName, typer.Option(help="What is done.")] = FaultName.POWER_OFF,
-    against: Annotated[
-        Rival | None, typer.Option(help="Do the same to this, in the same run.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Chooses members and moments; another one each time.")
-    ] = None,
-    nproc: Annotated[int, typer.Option(min=1, max=4, help="Workers of each member.")] = 1,
-    keep: Annotated[
-        Path | None, typer.Option(help="Keep logs and the bus's store in this new folder.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
-) -> None:
-    """Run the whole loop on this machine, hurt it, and show what it did."""
-    if against and FAULTS[fault].torchrun is None:
+def drill_and_show(wanted: Wanted, *, verbose: bool, as_json: bool) -> None:
+    """Run a drill and print what it found.
+
+    Raises:
+        MisuseError: It cannot be meant.
+        CommandError: It could not be carried out.
+        Exit: It is not as expected, and what is not was printed.
+    """
+    fault = FAULTS[wanted.fault]
+    if wanted.against_torchrun and fault.torchrun is None:
         able = ", ".join(name for name, row in FAULTS.items() if row.torchrun)
-        raise MisuseError(f"--against torchrun knows no fault {str(fault)!r}; it knows {able}")
+        raise MisuseError(
+            f"--against torchrun knows no fault {fault.name.value!r}; it knows {able}"
+        )
     try:
         from everstep_cli.drill.run import Drill, run_drill  # needs more than other commands do
     except ImportError as error:
         raise CommandError(f"a drill needs the extras services, trainer, local: {error}") from None
-    if keep is not None:
-        _make(keep)
-    chosen = int(time.time()) if seed is None else seed
+    if wanted.keep is not None:
+        _make(wanted.keep)
+    quiet_logs()
+    seed = int(time.time()) if wanted.seed is None else wanted.seed
     console = progress()
-    with Board(console) as board:
-        board.say(f"drill {fault}, seed {chosen}")
-        wanted = Drill(FAULTS[fault], chosen, nproc, against_torchrun=bool(against), keep=keep)
-        document, shortfalls = asyncio.run(_until_told(run_drill(wanted, board)))
+    with Board(console, verbose=verbose) as board:
+        board.say(f"drill {fault.name}, seed {seed}")
+        drill = Drill(
+            fault, seed, wanted.nproc, against_torchrun=wanted.against_torchrun, keep=wanted.keep
+        )
+        document, shortfalls = asyncio.run(_until_told(run_drill(drill, board)))
     console.print(milestone_table(document))
     for shortfall in shortfalls:
-        console.print(f"not as expected: {shortfall}", style="red", markup=False)
+        console.print(f"NOT as expected: {shortfall}", style="red", markup=False)
+    console.print(_where_to_look(document, wanted.keep), markup=False, soft_wrap=True)
     if as_json:
         sys.stdout.write(document.model_dump_json() + "\n")
     if not document.succeeded:
         raise typer.Exit(1)
+
+
+def _where_to_look(document: DrillDocument, keep: Path | None) -> str:
+    if keep is None:
+        return "keep it with --keep DIR to look closer"
+    if not document.incidents:
+        return f"see why: everstep events --store {keep}"
+    return f"see why: everstep incident {document.incidents[0].id} --store {keep}"
 
 
 def _make(keep: Path) -> None:

@@ -1,11 +1,14 @@
 """The table of faults, as data: what is done, and what is expected of it."""
 
+from __future__ import annotations  # the contract's words are for types alone, and slow to load
+
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from everstep_contract.record import Outcome
-from everstep_contract.verdicts import VerdictKind
+if TYPE_CHECKING:
+    from everstep_contract.record import Outcome
+    from everstep_contract.verdicts import VerdictKind
 
 Hurting = Literal["power_off", "crash", "freeze", "kill_worker", "cut_bus"]
 Target = Literal["any", "store_host"]
@@ -124,6 +127,8 @@ def _to(lost: int) -> AwaitSteps:
 
 MEMBERS: Final = 8
 MIN_MEMBER: Final = 6
+TORCHRUN_HEAL_SECONDS: Final = 60.0
+"""How long plain torchrun may take to heal; the same bound as any change of membership has."""
 _SHRINK: Final[tuple[tuple[VerdictKind, ...], ...]] = (("shrink",),)
 _ONE_OR_TWO: Final[tuple[tuple[VerdictKind, ...], ...]] = (("shrink",), ("shrink", "shrink"))
 
@@ -131,7 +136,7 @@ _ONE_OR_TWO: Final[tuple[tuple[VerdictKind, ...], ...]] = (("shrink",), ("shrink
 def _tripped(service: ServiceName) -> Fault:
     return Fault(
         name=FaultName(service.replace("_", "-")),
-        summary=f"{service} dies between its decision and its publication, while a node dies",
+        summary=f"{service} dies between deciding and telling; a node crashes",
         actions=(TripService(service), Hurt("crash"), _to(1)),
         verdicts=_SHRINK,
         members_lost=1,
@@ -143,7 +148,7 @@ FAULTS: Final[dict[FaultName, Fault]] = {
     for fault in (
         Fault(
             name=FaultName.POWER_OFF,
-            summary="a node loses its power: its link is dead before its processes are",
+            summary="a node loses its power: its link dies before its processes",
             actions=(Hurt("power_off"), _to(1)),
             verdicts=_SHRINK,
             members_lost=1,
@@ -159,7 +164,7 @@ FAULTS: Final[dict[FaultName, Fault]] = {
         ),
         Fault(
             name=FaultName.FREEZE,
-            summary="agent and workers of a member stop moving, and move again at the end",
+            summary="agent and workers of a member freeze, and thaw at the end",
             actions=(Hurt("freeze"), _to(1)),
             verdicts=_SHRINK,
             members_lost=1,
@@ -228,7 +233,7 @@ FAULTS: Final[dict[FaultName, Fault]] = {
         ),
         Fault(
             name=FaultName.BUS,
-            summary="nats-server dies, a node crashes meanwhile, nats-server comes back",
+            summary="nats-server dies, a node crashes, nats-server comes back",
             actions=(StopBus(), Hurt("crash"), StartBus(), _to(1)),
             verdicts=_SHRINK,
             members_lost=1,

@@ -71,8 +71,8 @@ async def _against(drill: Drill, board: Board, folder: Path, processes: Processe
     if not drill.against_torchrun or drill.fault.torchrun is None:
         return Against()
     board.forget()
-    board.say("the same under plain torchrun: starting eight agents")
-    plan = TorchrunPlan(drill.fault.torchrun, folder / "torchrun", drill.seed)
+    board.say(f"the same under plain torchrun, tuned: starting {MEMBERS} agents")
+    plan = TorchrunPlan(drill.fault.torchrun, folder / "torchrun", drill.seed, board.say)
     try:
         return Against(torchrun=await against_torchrun(plan, processes))
     except CommandError as error:
@@ -88,6 +88,7 @@ async def _observe(drill: Drill, board: Board, folder: Path, processes: Processe
     tripped = tripped_service(drill.fault)
     async with Stage(folder, processes, gang, tripped) as stage, stage.bus() as bus:
         watch = Watch(bus, board)
+        board.say(f"waiting for the first steps of all {MEMBERS}, at most {START_SECONDS:g} s")
         async with background(watch.run(), _show_loss(stage, board)):
             await first_steps(stage, watch, gang)
             injection = Injection(stage, watch, drill.seed)

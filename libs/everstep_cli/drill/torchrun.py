@@ -6,16 +6,19 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from everstep_cli.drill.document import TorchrunResult
-from everstep_cli.drill.faults import MEMBERS, MIN_MEMBER, TorchrunFault
+from everstep_cli.drill.faults import MEMBERS, MIN_MEMBER, TORCHRUN_HEAL_SECONDS, TorchrunFault
 from everstep_cli.drill.processes import Processes, Program, descendants, signal_pid
 from everstep_cli.drill.worker_logs import StepLine, read_steps
 from everstep_cli.errors import CommandError
 from everstep_cli.waiting import seen
+
+T = TypeVar("T")
 
 TUNED: Final = "keep_alive_interval=1,keep_alive_max_attempt=2,last_call_timeout=1,read_timeout=10"
 """The shortest settings of torchrun's c10d rendezvous under which it still forms reliably."""
@@ -23,19 +26,23 @@ GROUP_TIMEOUT_SECONDS: Final = 10
 FIRST_STEPS: Final = 25
 """Steps before the fault: a checkpoint, every 20 steps, is there to come back to."""
 START_SECONDS: Final = 180.0
-HEAL_SECONDS: Final = 60.0
-"""How long torchrun may take to heal; it then counts as never."""
+PROGRESS_SECONDS: Final = 5.0
+"""How often is said that it is still waited for."""
 HOST_HEAD_START_SECONDS: Final = 3.0
 """The first agent hosts the store: the others must find it listening."""
 
 
 @dataclass(frozen=True)
 class TorchrunPlan:
-    """What to run and how to hurt it; ``workers`` is the folder of the workers' logs."""
+    """What to run and how to hurt it; ``workers`` is the folder of the workers' logs.
+
+    ``say`` is told what is waited for.
+    """
 
     fault: TorchrunFault
     workers: Path
     seed: int
+    say: Callable[[str], None]
 
 
 async def against_torchrun(plan: TorchrunPlan, processes: Processes) -> TorchrunResult:
@@ -47,12 +54,12 @@ async def against_torchrun(plan: TorchrunPlan, processes: Processes) -> Torchrun
     plan.workers.mkdir(parents=True)
     names = await _start_agents(plan, processes)
     try:
-        await _first_steps(plan.workers)
+        await _first_steps(plan)
         await asyncio.sleep(random.Random(plan.seed).uniform(0.0, 1.0))  # noqa: S311  # a moment
         victim = names[0] if plan.fault == "store_kill" else names[-1]
         fault_at = time.time()
         _hurt(plan.fault, processes.pid(victim))
-        return await _healed(plan.workers, fault_at)
+        return await _healed(plan, fault_at)
     finally:
         for name in names:
             await processes.kill(name)
@@ -95,26 +102,40 @@ def _hurt(fault: TorchrunFault, agent: int) -> None:
         signal_pid(pid, number)
 
 
-async def _first_steps(workers: Path) -> None:
+async def _first_steps(plan: TorchrunPlan) -> None:
     def enough() -> bool | None:
-        whole = (s.step for s in read_steps(workers) if s.world_size == MEMBERS)
+        whole = (s.step for s in read_steps(plan.workers) if s.world_size == MEMBERS)
         return max(whole, default=0) >= FIRST_STEPS or None
 
-    if not await seen(enough, within_seconds=START_SECONDS):
+    if not await _seen(enough, plan, START_SECONDS, f"its first {FIRST_STEPS} steps"):
         raise CommandError(f"torchrun took no {FIRST_STEPS} steps within {START_SECONDS:g} s")
 
 
-async def _healed(workers: Path, fault_at: float) -> TorchrunResult:
+async def _healed(plan: TorchrunPlan, fault_at: float) -> TorchrunResult:
     """The first step of a new process: at 7 members, or at 6 when torchrun lost one more."""
 
     def result() -> TorchrunResult | None:
-        steps = read_steps(workers)
+        steps = read_steps(plan.workers)
         before = {step.pid for step in steps if step.at <= fault_at}
         new = [step for step in steps if step.pid not in before]
         return _result(steps, new[0], fault_at) if new else None
 
     never = TorchrunResult(healed=False, first_new_step_seconds=None, steps_lost=None)
-    return await seen(result, within_seconds=HEAL_SECONDS) or never
+    found = await _seen(result, plan, TORCHRUN_HEAL_SECONDS, "its first step after the fault")
+    return found or never
+
+
+async def _seen(
+    look: Callable[[], T | None], plan: TorchrunPlan, within_seconds: float, what: str
+) -> T | None:
+    """As `seen`, and says every few seconds what it waits for."""
+    waited = 0.0
+    while waited < within_seconds:
+        plan.say(f"torchrun: waiting for {what}, {waited:g} of at most {within_seconds:g} s")
+        if (found := await seen(look, within_seconds=PROGRESS_SECONDS)) is not None:
+            return found
+        waited += PROGRESS_SECONDS
+    return None
 
 
 def _result(steps: tuple[StepLine, ...], first: StepLine, fault_at: float) -> TorchrunResult:

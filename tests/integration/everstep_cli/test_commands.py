@@ -14,6 +14,7 @@ from everstep_bus.nats import connect
 from everstep_bus.nats.config import ServerSettings
 from everstep_bus.nats.credentials import role_seed_path
 from everstep_bus.nats.server import NatsServer
+from everstep_cli.drill.faults import FAULTS
 from everstep_contract.clients import service_client_name
 from everstep_contract.examples import EXAMPLES
 from everstep_contract.facts.incident import IncidentEnded
@@ -145,6 +146,7 @@ def test_a_mistake_is_one_line_and_a_status(
         ("events", "--nats-url", "http://127.0.0.1:1"),
         ("no-such-command",),
         ("events", "--credentials", "/no/such/file"),
+        ("events", "--follow", "--store", "/"),
     ],
 )
 def test_misuse_is_one_line_and_status_two(arguments: tuple[str, ...]) -> None:
@@ -154,11 +156,38 @@ def test_misuse_is_one_line_and_status_two(arguments: tuple[str, ...]) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_an_incident_says_who_knows_what(site: Site) -> None:
+    rows = site.answer("incident", ENDED.incident.id).splitlines()
+    assert any("connection_stale" in row and "node_watcher" in row for row in rows)
+
+
+def test_help_comes_without_being_asked_for() -> None:
+    done = everstep()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "incidents" in done.stdout
+
+
+def test_the_version_is_said() -> None:
+    assert everstep("--version").stdout.startswith("everstep ")
+
+
+def test_every_fault_is_explained_on_a_line_of_its_own() -> None:
+    lines = [" ".join(line.split()) for line in everstep("drill", "--help").stdout.splitlines()]
+    assert {f"{name} {fault.summary}" for name, fault in FAULTS.items()} <= set(lines)
+
+
+def test_help_loads_neither_the_bus_nor_the_contract() -> None:
+    looks = "import sys; from everstep_cli.app import build; build(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, check=True)
+    assert not {"nats", "everstep_contract.base", "aiohttp"} & set(done.stdout.split())
+
+
 def test_a_server_that_is_not_there_is_one_line() -> None:
     done = everstep("events", "--nats-url", "nats://127.0.0.1:1")
     assert (done.returncode, done.stderr) == (
         1,
-        "everstep: no NATS server answers at nats://127.0.0.1:1\n",
+        "everstep: no NATS server answers at nats://127.0.0.1:1; --nats-url names another,"
+        " --store reads what a drill kept\n",
     )
 
 
@@ -186,3 +215,6 @@ async def test_what_a_drill_kept_is_read_without_a_running_bus(tmp_path: Path) -
     server.stop()
     done = await asyncio.to_thread(everstep, "incidents", "--json", "--store", str(tmp_path))
     assert [one["id"] for one in json.loads(done.stdout)] == [ENDED.incident.id]
+    done = await asyncio.to_thread(everstep, "status", "--store", str(tmp_path))
+    assert "an archive" in done.stdout
+    assert "adjudicator" not in done.stdout

@@ -4,6 +4,8 @@ import pytest
 from everstep_cli.describe import line_of
 from everstep_contract.base import Event
 from everstep_contract.examples import EXAMPLES
+from everstep_contract.facts.member import MemberSuspected
+from everstep_contract.facts.worker import CollectiveFailed
 
 EVENTS = [example for example in EXAMPLES.values() if isinstance(example, Event)]
 
@@ -26,3 +28,17 @@ def test_a_line_says_what_matters(message_type: str, words: str) -> None:
     event = EXAMPLES[message_type]
     assert isinstance(event, Event)
     assert words in line_of(event)
+
+
+def test_a_long_text_is_cut_between_words() -> None:
+    failed = EXAMPLES[CollectiveFailed.TYPE]
+    assert isinstance(failed, CollectiveFailed)
+    said = line_of(failed.model_copy(update={"detail": "connection reset " * 100}))
+    assert said.endswith((" connection ...", " reset ..."))
+
+
+def test_a_suspicion_without_silence_speaks_of_none() -> None:
+    suspected = EXAMPLES[MemberSuspected.TYPE]
+    assert isinstance(suspected, MemberSuspected)
+    said = line_of(suspected.model_copy(update={"silence_seconds": 0.001}))
+    assert said.endswith("connection_stale, says node_watcher")

@@ -47,8 +47,22 @@ def printed(document: DrillDocument) -> str:
     return console.export_text()
 
 
-def test_a_torchrun_that_never_healed_is_a_result() -> None:
-    assert "never" in printed(DOCUMENT)
+def test_a_torchrun_that_did_not_heal_in_time_is_a_result() -> None:
+    assert "not in 60 s" in printed(DOCUMENT)
+
+
+def test_the_published_drill_stands_only_beside_a_lost_member() -> None:
+    kept = DOCUMENT.model_copy(update={"members_lowest": 8, "members_after": 8})
+    assert "published drill: 64 H100" in printed(DOCUMENT)
+    assert "published" not in printed(kept)
+
+
+def test_where_nothing_was_to_change_no_empty_table_is_shown() -> None:
+    same = {"generation_after": 1, "verdicts": ()}
+    shown = printed(DOCUMENT.model_copy(update=same))
+    assert "nothing changed, as expected" in shown
+    assert "as expected: no verdict" in shown
+    assert "first new step" not in shown
 
 
 def test_milestones_stand_beside_the_published_ones() -> None:

@@ -1,0 +1,111 @@
+"""The flags of our own sub-commands; what carries one out is imported when it is called."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from everstep_cli.drill.faults import FaultName
+from everstep_cli.options import (
+    DEFAULT_NATS_URL,
+    Access,
+    AsJson,
+    AsJsonLines,
+    Credentials,
+    NatsUrl,
+    Store,
+)
+
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with new events.")]
+JobName = Annotated[str | None, typer.Argument(help="NAMESPACE/NAME; all jobs without it.")]
+IncidentId = Annotated[str, typer.Argument(help="An id that `everstep incidents` lists.")]
+
+
+class Rival(StrEnum):
+    """What Everstep can be compared with."""
+
+    torchrun = "torchrun"
+
+
+def drill(  # noqa: PLR0913  # a command line
+    *,
+    fault: Annotated[
+        FaultName, typer.Option(metavar="NAME", help="What is done.")
+    ] = FaultName.POWER_OFF,
+    against: Annotated[
+        Rival | None, typer.Option(help="Do the same to this, in the same run.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Chooses members and moments; another one each time.")
+    ] = None,
+    nproc: Annotated[int, typer.Option(min=1, max=4, help="Workers of each member.")] = 1,
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep logs and the bus's store in this new folder.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show every event.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Run the whole loop on this machine, hurt it, and show what it did.
+
+    --fault NAME, and what is done:
+    """
+    from everstep_cli.drill.command import Wanted, drill_and_show
+
+    wanted = Wanted(fault, seed, nproc, keep, against_torchrun=bool(against))
+    drill_and_show(wanted, verbose=verbose, as_json=as_json)
+
+
+def events(
+    *,
+    follow: Follow = False,
+    as_json: AsJsonLines = False,
+    nats_url: NatsUrl = DEFAULT_NATS_URL,
+    credentials: Credentials = None,
+    store: Store = None,
+) -> None:
+    """Print events, oldest first; with --json one CloudEvent a line."""
+    from everstep_cli.events import show_events
+
+    show_events(Access(nats_url, credentials, store), follow=follow, as_json=as_json)
+
+
+def status(
+    job: JobName = None,
+    *,
+    as_json: AsJson = False,
+    nats_url: NatsUrl = DEFAULT_NATS_URL,
+    credentials: Credentials = None,
+    store: Store = None,
+) -> None:
+    """Show jobs: generation, members, phase, open incidents, what the next verdict waits for."""
+    from everstep_cli.status import show_status
+
+    show_status(Access(nats_url, credentials, store), job, as_json=as_json)
+
+
+def incidents(
+    *,
+    as_json: AsJson = False,
+    nats_url: NatsUrl = DEFAULT_NATS_URL,
+    credentials: Credentials = None,
+    store: Store = None,
+) -> None:
+    """List incidents, oldest first."""
+    from everstep_cli.incidents import show_incidents
+
+    show_incidents(Access(nats_url, credentials, store), as_json=as_json)
+
+
+def incident(
+    incident_id: IncidentId,
+    *,
+    as_json: AsJson = False,
+    nats_url: NatsUrl = DEFAULT_NATS_URL,
+    credentials: Credentials = None,
+    store: Store = None,
+) -> None:
+    """Explain one incident: timeline, evidence, rule, what was rejected, what it waits for."""
+    from everstep_cli.incidents import show_incident
+
+    show_incident(Access(nats_url, credentials, store), incident_id, as_json=as_json)
