@@ -27,7 +27,7 @@ def _own_command() -> int:
 
     try:
         arguments = sys.argv[1:] or ["--help"]
-        status = build()(args=arguments, prog_name="everstep", standalone_mode=False)
+        status = build(arguments[0])(args=arguments, prog_name="everstep", standalone_mode=False)
     except typer.TyperException as misuse:
         return _complain(misuse.format_message().replace("Value error, ", ""), misuse.exit_code)
     except typer.Abort:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from inspect import getdoc
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -11,17 +11,18 @@ from everstep_cli import commands
 from everstep_cli.contributed import contributed_command, contributed_names
 from everstep_cli.drill.faults import FAULTS
 
-OWN = (commands.events, commands.status, commands.incidents, commands.incident)
+LOOKING: Final = (commands.events, commands.status, commands.incidents, commands.incident)
+OWN: Final = frozenset(command.__name__ for command in (commands.drill, *LOOKING))
 
 
-def build() -> Callable[..., object]:
-    """The whole command line."""
+def build(asked: str = "") -> Callable[..., object]:
+    """The whole command line; others are loaded only where ``asked`` is no command of ours."""
     app = typer.Typer(name="everstep", add_completion=False, pretty_exceptions_enable=False)
     app.callback()(_everstep)
     app.command(help=_drill_help())(commands.drill)
-    for command in OWN:
+    for command in LOOKING:
         app.command()(command)
-    for name in contributed_names():
+    for name in () if asked in OWN else contributed_names():
         app.command(name, help=_summary(name))(_elsewhere)
     return typer.main.get_command(app)
 

@@ -12,6 +12,10 @@ HEARD: list[list[str]] = []
 
 
 def command(arguments: list[str]) -> int:
+    """Frob what is given.
+
+    Never seen in a list.
+    """
     HEARD.append(arguments)
     return 7
 
@@ -37,6 +41,9 @@ def test_a_contributed_command_gets_all_that_follows_its_name(
 
 
 @pytest.mark.usefixtures("_contributes")
-def test_a_contributed_command_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_contributed_command_is_listed_with_what_it_says_of_itself(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     build()(args=["--help"], standalone_mode=False)
-    assert "frob" in capsys.readouterr().out
+    (row,) = (line for line in capsys.readouterr().out.splitlines() if "frob" in line)
+    assert row.strip("│ ").split(maxsplit=1) == ["frob", "Frob what is given."]
