@@ -33,7 +33,16 @@ def figure(
         return Figure(name, None, unit, limit, limit is None, 0, None, None)
     value = median(runs)
     holds = limit is None or (value >= limit if least else value <= limit)
-    return Figure(name, round(value, 4), unit, limit, holds, len(runs), min(runs), max(runs))
+    return Figure(
+        name,
+        round(value, 4),
+        unit,
+        limit,
+        holds,
+        len(runs),
+        round(min(runs), 4),
+        round(max(runs), 4),
+    )
 
 
 def machine() -> dict[str, object]:
