@@ -1,10 +1,15 @@
-"""Options of the test suite."""
+"""Options of the test suite, and the ground it stands on."""
+
+import signal
 
 import hypothesis
 import pytest
 
 hypothesis.settings.register_profile("everstep", deadline=None)  # never on absolute time
 hypothesis.settings.load_profile("everstep")
+
+# Whatever a shell starts in the background is deaf to SIGINT, and so would be all that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHORT_SIMULATION_SEEDS = 30
 """Histories of a run before a commit; `make sim SEEDS=n` asks for more."""
