@@ -18,8 +18,8 @@ from everstep_trainer.agent.model import Limits, Me
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _NATS_PORT: Final = 4222
 _NAMELESS: Final = (
-    "the job has no name: a pod's manifest sets EVERSTEP_JOB_NAME and the like, elsewhere give"
-    " --job; without a cluster, `python` trains the same script alone"
+    "the job has no name: a pod's manifest sets EVERSTEP_JOB_NAME and the like (docs/adopting.md),"
+    " elsewhere give --job; without a cluster, `python` trains the same script alone"
 )
 
 
