@@ -7,6 +7,7 @@ from typing import Final
 
 from everstep_adjudicator.policy import Policy
 from everstep_bus.memory import CALM, Mischief
+from everstep_contract.layout import DEAD
 from everstep_contract.record import JobRecord
 from sim.members import SimMember
 from sim.world import World
@@ -55,6 +56,7 @@ class History:
             policy=PATIENT,
         )
         self._repairs: list[asyncio.Task[None]] = []
+        self._lossless = True
         self._faults: list[Callable[[], Awaitable[None]]] = [
             *[self.crash, self.power_off, self.freeze, self.kill_worker] * 3,
             *[self.terminate, self.stick, self.cut_bus, self.isolate] * 2,
@@ -79,6 +81,20 @@ class History:
         await world.until(
             self._well_for(STABLE_SECONDS), within_seconds=HEALED_SECONDS, what="all is well"
         )
+        self._check_what_was_told()
+        world.ledger.check()
+
+    def _check_what_was_told(self) -> None:
+        """Every generation was announced (R4, R6), and nothing was given up as undeliverable."""
+        world = self.world
+        if not self._lossless:
+            return
+        told = world.announced()
+        for record in world.ledger.records:
+            if record.verdict_id not in told:
+                world.ledger.breach(f"generation {record.generation} was never announced")
+        if (dead := world.broker.stream(DEAD).last_sequence) > 0:
+            world.ledger.breach(f"{dead} messages ended in DEAD")
 
     def _well_for(self, seconds: float) -> Callable[[], bool]:
         """Whether for so long all members have stepped in one generation, and nothing is open."""
@@ -244,6 +260,7 @@ class History:
     async def lose_tail(self) -> None:
         """The server dies and comes back without its newest writes."""
         name, count = self.dice.choice(LOSABLE), self.dice.randint(1, 5)
+        self._lossless = False
         self.world.say(f"the bus dies and loses {count} writes of {name}")
         self.world.trouble()
         self.world.broker.stop()

@@ -12,9 +12,11 @@ from everstep_bus.errors import TransientBusError
 from everstep_bus.memory import MemoryBroker, MemoryBus, MemoryServerEvents, Mischief
 from everstep_bus.memory.connections import Connections
 from everstep_contract.clients import ServiceClient, service_client_name
+from everstep_contract.envelope import decode
+from everstep_contract.facts.job import VerdictReached
 from everstep_contract.facts.node import NodeObserved
 from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member
-from everstep_contract.layout import INCIDENTS, JOBS, bucket_subject
+from everstep_contract.layout import EVENTS, INCIDENTS, JOBS, bucket_subject
 from everstep_contract.queries import CommandAccepted, ResumeJob, SuspendJob
 from everstep_contract.record import IncidentRecord, JobRecord
 from everstep_node_watcher.model import Policy as WatcherPolicy
@@ -272,6 +274,11 @@ class World:
         stored = self.broker.bucket(INCIDENTS).newest_per_subject()
         found = [_incident(one.payload) for one in stored]
         return sorted(found, key=lambda incident: (incident.opened_at, incident.id))
+
+    def announced(self) -> set[str]:
+        """Verdict ids of all verdicts that were told."""
+        facts = (decode(s.headers, s.payload) for s in self.broker.stream(EVENTS).after(0))
+        return {fact.verdict_id for fact in facts if isinstance(fact, VerdictReached)}
 
     async def until(
         self, condition: Callable[[], bool], *, within_seconds: float, what: str
