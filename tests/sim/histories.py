@@ -293,3 +293,8 @@ def run_history(seed: int) -> World:
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(live())
+
+
+def check_history(seed: int) -> None:
+    """`run_history` for a pool of processes, which can carry an error back but no world."""
+    run_history(seed)
