@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -109,7 +110,7 @@ async def _hurt_and_heal(
     """Carry the fault out and see training go on; what did not come in time, or None."""
     try:
         await injection.carry_out(drill.fault)
-        await _go_on(stage, watch)
+        await _go_on(stage, watch, injection.injured.since)
     except CommandError as error:
         if injection.injured.first_at is None:
             raise
@@ -133,11 +134,15 @@ async def first_steps(stage: Stage, watch: Watch, gang: Gang) -> None:
     await _steps(stage, watch, FIRST_STEPS)
 
 
-async def _go_on(stage: Stage, watch: Watch) -> None:
-    """Wait for steps of the newest generation, and for every incident's end."""
+async def _go_on(stage: Stage, watch: Watch, since: datetime) -> None:
+    """Wait for steps of the newest generation, and for every verdict's and incident's end."""
     await _steps(stage, watch, STEPS_AFTER)
     what = "the end of every incident"
-    await watch.until(lambda: watch.all_ended() or None, within_seconds=GO_ON_SECONDS, what=what)
+
+    def settled() -> bool | None:
+        return watch.settled(since) or None
+
+    await watch.until(settled, within_seconds=GO_ON_SECONDS, what=what)
 
 
 async def _steps(stage: Stage, watch: Watch, count: int) -> None:

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from everstep_bus.interface import Bus
 from everstep_contract.base import Event
 from everstep_contract.facts.incident import IncidentEnded, IncidentOpened
-from everstep_contract.facts.job import OrderIssued, StepAdvanced
+from everstep_contract.facts.job import OrderIssued, StepAdvanced, VerdictReached
 from everstep_contract.identity import Member
 from everstep_contract.layout import INCIDENTS
 from everstep_contract.orders import Order
@@ -80,10 +80,16 @@ class Watch:
             if isinstance(event, IncidentEnded) and event.at >= since
         )
 
-    def all_ended(self) -> bool:
-        """Whether every incident that was opened has ended."""
+    def settled(self, since: datetime) -> bool:
+        """Whether the verdict of every order is told, and every incident since then has ended.
+
+        Orders can be out before either is told: whoever decided may have died in between.
+        """
+        ordered = {e.order.verdict_id for e in self.events if isinstance(e, OrderIssued)}
+        told = {e.verdict_id for e in self.events if isinstance(e, VerdictReached)}
         opened = {e.incident.id for e in self.events if isinstance(e, IncidentOpened)}
-        return opened <= {e.incident.id for e in self.events if isinstance(e, IncidentEnded)}
+        ended = {e.incident.id for e in self.events if isinstance(e, IncidentEnded)}
+        return ordered <= told and opened <= ended and bool(self.ended(since))
 
     async def incidents(self, since: datetime) -> tuple[IncidentRecord, ...]:
         """Incidents opened after an instant, as they are kept, oldest first."""
