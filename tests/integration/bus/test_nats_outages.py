@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -154,7 +155,7 @@ async def test_a_frozen_client_is_stale_and_comes_back_by_itself(vigilant_world:
     name = agent_client_name(JOB, "worker-0.1")
     seed = vigilant_world.credentials / f"everstep-agent.{JOB.token}.nk"
     process = await asyncio.create_subprocess_exec(
-        "python", "-c", CLIENT, vigilant_world.server.url, name, str(seed)
+        sys.executable, "-c", CLIENT, vigilant_world.server.url, name, str(seed)
     )
     try:
         async with collected(events.advisories()) as advisories:
