@@ -85,17 +85,21 @@ class Rank:
 
     def until(self, event: str, **like: Any) -> Event:
         """The first event of this name with these values, said already or within the bound."""
+        return self.until_either(event, **like)
+
+    def until_either(self, *events: str, **like: Any) -> Event:
+        """The same, for the first event of one of these names."""
         deadline = time.monotonic() + UNTIL_SECONDS
         seen = 0
         while True:
             for said in self.events[seen:]:
-                if said["event"] == event and like.items() <= said.items():
+                if said["event"] in events and like.items() <= said.items():
                     return said
-                assert said["event"] != "crashed" or event == "crashed", said["error"]
+                assert said["event"] != "crashed" or "crashed" in events, said["error"]
             seen = len(self.events)
             left = deadline - time.monotonic()
-            assert left > 0, f"no {event} {like} from {self.pid}; it said {self.events[-5:]}"
-            assert self._read(left), f"{self.pid} is gone before {event} {like}"
+            assert left > 0, f"no {events} {like} from {self.pid}; it said {self.events[-5:]}"
+            assert self._read(left), f"{self.pid} is gone before {events} {like}"
 
     def said(self, event: str, **like: Any) -> list[Event]:
         """What has been said so far."""

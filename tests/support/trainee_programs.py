@@ -117,7 +117,7 @@ class Faults:
             return
         fault["count"] = fault.get("count", 1) - 1
         if fault["count"] == 0:
-            self._link.say("hurt", place=place)
+            self._link.say("hurt", place=place, generation=self.generation)
             os.kill(os.getpid(), signal.Signals[fault["signal"]])
 
 

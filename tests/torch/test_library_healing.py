@@ -32,6 +32,10 @@ def becomes(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
+ATTEMPTS = 5
+"""How often a test may try for a moment that it cannot choose."""
+
+
 def go_on(job: TrainingJob, numbers: list[int], generation: int, steps: int = 2) -> int:
     """Wait until they have agreed, to the bit, and done some steps; the step agreed on."""
     agreed = job.until("agreed", numbers, generation=generation)
@@ -167,6 +171,11 @@ def test_r18_who_does_not_come_is_named_and_the_rest_forms_without_it(house: Ran
 def test_r22_a_source_that_dies_in_mid_copy_leaves_every_replica_what_it_was(
     house: RankHouse,
 ) -> None:
+    assert any(a_source_died_in_mid_copy(house) for _ in range(ATTEMPTS))
+
+
+def a_source_died_in_mid_copy(house: RankHouse) -> bool:
+    """Whether one did: survivors that were a step apart when told to leave copy another way."""
     job = TrainingJob(house, TRAIN, workers=0)
     job.start(0, fault={"at": "alltoall_base", "generation": 2, "signal": "SIGKILL"})
     job.start(1)
@@ -174,9 +183,11 @@ def test_r22_a_source_that_dies_in_mid_copy_leaves_every_replica_what_it_was(
     go_on(job, [0, 1], generation=1)
     job.start(2, seed=99)
     job.order([0, 1, 2])
-    job[0].rank.until("hurt")
+    if job[0].rank.until_either("hurt", "agreed", generation=2)["event"] == "agreed":
+        return False
     job.order([1, 2])
     assert go_on(job, [1, 2], generation=3) >= 2
+    return True
 
 
 def test_ec11_the_store_dies_with_its_member_and_the_next_generation_uses_another(
