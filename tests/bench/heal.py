@@ -1,30 +1,16 @@
 """How fast the loop heals: each milestone of a drill, and plain torchrun in the same run."""
 
-import json
-import subprocess
 import sys
 from typing import Any, Final
 
+from bench.drills import drill
 from bench.report import Figure, figure, parser, show
 
 FAULTS: Final = ("crash", "freeze", "power-off")
-DRILL_SECONDS: Final = 600
 NOTICED_LIMIT_SECONDS: Final = {"crash": 0.05, "freeze": 1.0, "power-off": 1.0}
 DECIDED_LIMIT_SECONDS: Final = 0.02
 AGREED_LIMIT_SECONDS: Final = 0.5
 RATIO_LEAST: Final = {"crash": 30.0, "power-off": 15.0}
-
-
-def drill(fault: str, seed: int, *, against: bool) -> dict[str, Any]:
-    """The document of one drill."""
-    command = [sys.executable, "-m", "everstep_cli", "drill", "--json"]
-    command += ["--fault", fault, "--seed", str(seed)]
-    command += ["--against", "torchrun"] if against else []
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, text=True, timeout=DRILL_SECONDS, check=False
-    )
-    document: dict[str, Any] = json.loads(done.stdout) if done.stdout else {"healed": False}
-    return document
 
 
 def stage_seconds(document: dict[str, Any], first: str, last: str) -> float | None:

@@ -54,7 +54,7 @@ def main() -> int:
     """Measure; 1 when the limit does not hold."""
     flags = parser(__doc__)
     flags.add_argument("--workers", type=int, default=8)
-    flags.add_argument("--pairs", type=int, default=100)
+    flags.add_argument("--pairs", type=int, default=300)
     chosen = flags.parse_args()
     found = figures_of(measure(chosen.workers, chosen.pairs))
     show("overhead", found, as_json=chosen.json)

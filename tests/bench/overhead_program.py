@@ -49,7 +49,8 @@ def measure(link: Link, descriptors: list[int], local_rank: int, number: int, pa
                 plain_first = random.Random(index).random() < 0.5  # the same on every rank
                 order = (plain_steps, our_steps) if plain_first else (our_steps, plain_steps)
                 taken = {steps: _timed(steps) for steps in order}
-                link.say("pair", index=index, plain=taken[plain_steps], ours=taken[our_steps])
+                if generation.rank == 0:  # nobody reads what the others say, and a link fills up
+                    link.say("pair", index=index, plain=taken[plain_steps], ours=taken[our_steps])
 
 
 def _plain_steps(

@@ -105,6 +105,27 @@ async def test_ec12_a_frozen_members_peers_leave_and_it_never_steps_again(agents
     assert {row[0] for row in rows} == {"1"}
 
 
+async def test_ec12_a_member_frozen_before_its_optimizer_steps_does_not_step_when_let_go(
+    agents: Fleet,
+) -> None:
+    await training(agents, 3)
+    agent, (worker,) = agents.agents[2], agents.pids(2)
+    hold, held = (agents.folder / f"{word}-{worker}" for word in ("hold", "held"))
+    hold.touch()
+    await eventually(held.exists)  # all collectives of its step are done
+    before = steps_of(agents.folder, worker)
+    for pid in (agent.pid, worker):
+        os.kill(pid, signal.SIGSTOP)
+    await agents.order(2, (0, 1))
+    await stepping(agents, 2, 0, 1)
+    hold.unlink()
+    os.kill(worker, signal.SIGCONT)  # first, so that nobody can have told it anything
+    await eventually(lambda: not held.exists())
+    agent.send_signal(signal.SIGCONT)
+    await agents.all_are("ready", 2, 2)
+    assert steps_of(agents.folder, worker) == before
+
+
 def steps_of(folder: Path, pid: int) -> list[str]:
     """One worker's notes."""
     return (folder / f"tiny-{pid}").read_text().splitlines()

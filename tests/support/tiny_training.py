@@ -2,7 +2,8 @@
 
     python tiny_training.py FOLDER
 
-Appends ``GENERATION STEP WORLD_SIZE DIGEST`` to FOLDER/tiny-PID after each step.
+Appends ``GENERATION STEP WORLD_SIZE DIGEST`` to FOLDER/tiny-PID after each step. While there is a
+FOLDER/hold-PID it stays before the optimizer's step, with FOLDER/held-PID to say so.
 """
 
 import os
@@ -21,12 +22,22 @@ def batches(step: int, rank: int, _world_size: int) -> list[torch.Tensor]:
     return [torch.full((4, 64), 1.0 + step % 10 + rank / 10)]
 
 
+def stay(folder: Path) -> None:
+    """Hold here for as long as the test wants."""
+    hold, held = (folder / f"{word}-{os.getpid()}" for word in ("hold", "held"))
+    while hold.exists():
+        held.touch()
+        time.sleep(0.001)
+    held.unlink(missing_ok=True)
+
+
 def main() -> None:
+    folder = Path(sys.argv[1])
     torch.manual_seed(1)
     own = nn.Linear(64, 64)
     optimizer = torch.optim.AdamW(own.parameters(), lr=1e-3)
     job = everstep.join()
-    with (Path(sys.argv[1]) / f"tiny-{os.getpid()}").open("a") as notes:
+    with (folder / f"tiny-{os.getpid()}").open("a") as notes:
         for generation in job.generations():
             with generation:
                 model = DistributedDataParallel(own, device_mesh=generation.mesh)
@@ -34,6 +45,7 @@ def main() -> None:
                 for step in generation.steps(batches, total=1_000_000):
                     for batch in step.micro_batches:
                         loss = step.backward(model(batch).square().mean())
+                    stay(folder)
                     optimizer.step()
                     optimizer.zero_grad()
                     step.completed(loss=loss)

@@ -18,7 +18,7 @@ from typing import Any
 
 from everstep_contract.identity import Endpoint
 from everstep_trainer.link import TO_AGENT, Assignment, Finish, Park, ToAgent, ToWorker, to_line
-from everstep_trainer.page import Page
+from everstep_trainer.page import FOR_EVER_NS, Page
 from support.ranks import UNTIL_SECONDS, Rank, RankHouse
 
 STORE = "support.trainee_programs:store"
@@ -31,6 +31,7 @@ class Trainee:
     def __init__(self, house: RankHouse, program: str, local_rank: int, **settings: Any) -> None:
         self.page = Page.create("test")
         self.told: list[ToAgent] = []
+        self._newest = 0
         self._agent_end, worker_end = socket.socketpair()
         with worker_end:
             self.rank: Rank = house.start_with(
@@ -42,7 +43,10 @@ class Trainee:
         self._unread = b""
 
     def order(self, order: ToWorker) -> None:
-        """Tell the worker what to do."""
+        """Tell the worker what to do, and stand by it for ever."""
+        if isinstance(order, Assignment):
+            self._newest = max(self._newest, order.generation)
+        self.page.vouch(self._newest if isinstance(order, Assignment) else 0, FOR_EVER_NS)
         self._agent_end.sendall(to_line(order))
 
     def until_told(self, kind: str, **like: Any) -> Any:

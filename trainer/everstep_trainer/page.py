@@ -1,5 +1,9 @@
 """The shared page: what a worker writes each step and its agent reads when it likes.
 
+One thing goes the other way: the agent vouches, again and again, for the generation that its worker
+belongs to. A worker that was stopped for a while finds that nobody has vouched for it lately, and
+takes no step before somebody does.
+
 A memfd, so nothing is left behind when both are gone. Every field is one aligned 8-byte store,
 which machines make atomic; fields are not consistent with each other, and need not be.
 """
@@ -16,6 +20,17 @@ PAGE_BYTES: Final = mmap.PAGESIZE
 PHASES: Final = ("start", "form", "step", "evaluate", "checkpoint", "parked", "user")
 """What the loop can be doing; `user` is a phase that the script named itself."""
 
+VOUCHED_SECONDS: Final = 0.75
+"""How long the agent's word lasts; it is given four times a second. Who goes on without a silent
+member takes the first step 0.9 s after it fell silent at the earliest (measured: two pings missed,
+a probe, a group), so that its word is too old by then."""
+
+FOR_EVER_NS: Final = (1 << 63) - 1
+"""A time to vouch at whose word does not age: for whoever trains without an agent."""
+
+NOBODY: Final = -1
+"""What is vouched for when the agent has said nothing lately, or cannot know: no generation."""
+
 RING: Final = 128
 """Step durations remembered: enough for a p99 of the current phase (R11)."""
 
@@ -27,6 +42,8 @@ _INTEGERS: Final = (
     "phase",
     "phase_began_ns",
     "steps",
+    "vouched",
+    "vouched_ns",
 )
 _RING_OFFSET: Final = 8 * len(_INTEGERS)
 
@@ -72,6 +89,16 @@ class Page:
         """Say what the loop is doing from now (CLOCK_MONOTONIC, nanoseconds)."""
         self.write("phase", PHASES.index(phase))
         self.write("phase_began_ns", now_ns)
+
+    def vouch(self, generation: int, now_ns: int) -> None:
+        """Say which generation this worker may step in: 0 for none, `NOBODY` if unknown."""
+        self.write("vouched", generation)
+        self.write("vouched_ns", now_ns)
+
+    def vouched(self, now_ns: int) -> int:
+        """The generation that this worker may step in; `NOBODY` if that was said long ago."""
+        is_old = now_ns - self._read("vouched_ns") > VOUCHED_SECONDS * 1e9
+        return NOBODY if is_old else self._read("vouched")
 
     def add_step_seconds(self, seconds: float) -> None:
         """Remember how long a step took."""

@@ -123,19 +123,15 @@ def _trained_wrongly(seen: Observations) -> list[str]:
 
 
 def _ghosts(seen: Observations) -> list[str]:
-    """Steps that somebody took in an old generation although its successor had begun to step.
-
-    Finishing late what the old generation had completed is none: whoever was frozen after a
-    step's collectives were done holds the same state as all the others then.
-    """
+    """Steps that somebody took in a generation after its successor had taken one."""
     found = []
     for step in seen.steps:
         newer = first_step_of(seen.steps, step.generation + 1)
-        if newer is not None and step.at > newer.at and step.step >= newer.step:
+        if newer is not None and step.at > newer.at:
             late = step.at - newer.at
             found.append(
-                f"rank {step.rank} took step {step.step} in generation {step.generation} "
-                f"{late:.3f} s after generation {newer.generation} had"
+                f"rank {step.rank} stepped in generation {step.generation} {late:.3f} s after "
+                f"generation {newer.generation} had"
             )
     return found[:1]
 

@@ -155,14 +155,9 @@ def test_a_step_below_the_floor_is_not_healed() -> None:
 
 
 def test_a_step_of_an_old_generation_after_the_new_one_stepped_is_not_healed() -> None:
-    ghost = replace(HEALED.steps[7], at=at(2).timestamp(), step=7)
+    ghost = replace(HEALED.steps[7], at=at(2).timestamp())
     seen = replace(HEALED, steps=(*HEALED.steps, ghost))
-    assert any("took step 7 in generation 1" in why for why in shortfalls(seen))
-
-
-def test_a_frozen_member_may_finish_a_step_that_its_generation_had_completed() -> None:
-    late = replace(HEALED.steps[7], at=at(2).timestamp(), step=6)
-    assert shortfalls(replace(HEALED, steps=(*HEALED.steps, late))) == ()
+    assert any("stepped in generation 1" in why for why in shortfalls(seen))
 
 
 def test_what_was_waited_for_in_vain_is_not_healed() -> None:

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from everstep_trainer.agent import deaths, orders, telling, words
+from everstep_trainer.agent import deaths, orders, telling, vouching, words
 from everstep_trainer.agent.ending import begin_ending, finish_ending
 from everstep_trainer.agent.model import (
     AgentState,
     Input,
     Moment,
+    OrderConfirmed,
     OrderHeard,
     PeersReached,
     Store,
@@ -36,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     orders.kill_the_stuck,
     orders.replace_by_order,
     deaths.start_workers,
+    vouching.vouch,
     orders.instruct,
     orders.reach_peers,
     telling.tell_joined,
@@ -70,8 +72,12 @@ def _take_in(state: AgentState, heard: Input, moment: Moment) -> Turn:
             return deaths.hear_death(state, heard, moment)
         case StoreUp() | StoreDied() | PeersReached():
             return _note(state, heard), ()
+        case OrderConfirmed():
+            return vouching.hear_confirmation(state, heard), ()
         case Tick():
-            return words.hear_tick(state, heard, moment)
+            state, asked = vouching.doubt_after_a_pause(state, heard, moment)
+            state, effects = words.hear_tick(state, heard, moment)
+            return state, asked + effects
         case Terminate(detail):
             return begin_ending(state, "terminated", detail, moment)
         case ZygoteLost(detail):

@@ -11,7 +11,7 @@ import structlog
 from everstep_contract.identity import Endpoint
 from everstep_contract.orders import Order
 
-from everstep_trainer.agent.model import Input, PeersReached
+from everstep_trainer.agent.model import Input, OrderConfirmed, PeersReached
 from everstep_trainer.agent.peer import ASK_SECONDS, ask_peer
 
 MAX_ERRANDS: Final = 64
@@ -46,10 +46,10 @@ class Errands:
         self._source = source
         self._waiting: asyncio.Queue[Coroutine[Any, Any, None]] = asyncio.Queue(MAX_ERRANDS)
 
-    def offer(self, order: Order, to: tuple[Endpoint, ...]) -> None:
+    def offer(self, order: Order, to: tuple[Endpoint, ...], doubt: int | None) -> None:
         """Hand an order to peers; each answers with its newest (R9)."""
         for endpoint in to:
-            self._add(self._offer(order, endpoint))
+            self._add(self._offer(order, endpoint, doubt))
 
     def reach(self, verdict_id: str, endpoints: tuple[Endpoint, ...]) -> None:
         """Find out whether all can be reached, again until they can or a newer order comes."""
@@ -71,13 +71,15 @@ class Errands:
             return
         self._waiting.put_nowait(errand)
 
-    async def _offer(self, order: Order, endpoint: Endpoint) -> None:
+    async def _offer(self, order: Order, endpoint: Endpoint, doubt: int | None) -> None:
         try:
             answer = await ask_peer(endpoint, order, ASK_SECONDS, source=self._source)
         except (OSError, ValueError):
             return  # a silent peer is the watcher's matter
         if answer.order:
             self._hearer.hear_order(answer.order, "peer")
+        if doubt is not None:
+            self._hearer.hear(OrderConfirmed(doubt))
 
     async def _reach(self, verdict_id: str, endpoints: tuple[Endpoint, ...]) -> None:
         missing = endpoints

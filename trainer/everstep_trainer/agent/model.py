@@ -41,6 +41,8 @@ class Limits:
     phase_seconds: the same for a worker in a phase of the script's own, or in its first step.
     settle_seconds: how long a worker that cannot tell must live to count as formed.
     join_seconds: how long a script may run without joining before that is worth a warning.
+    doubt_seconds: a pause between two ticks, four a second, after which the agent may have been
+    replaced meanwhile, and vouches for nothing before it has asked.
     """
 
     leave_seconds: float = 5.0
@@ -54,6 +56,8 @@ class Limits:
     report_seconds: float = 0.5
     advance_seconds: float = 2.0
     gossip_seconds: float = 1.0
+    doubt_seconds: float = 0.6
+    vouch_seconds: float = 0.2
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,11 @@ class AgentState:
     told: Told = Told()
     ending: Ending | None = None
     exited: bool = False
+    doubts: int = 0
+    is_sure: bool = True
+    ticked_at: float = 0.0
+    vouched: tuple[object, ...] = ()
+    vouched_at: float = float("-inf")
     sequence: int = 0
     reported_at: float = float("-inf")
     reported: tuple[object, ...] = ()
@@ -180,7 +189,8 @@ class AgentState:
     def new(cls, me: Me, moment: Moment) -> "AgentState":
         """An agent at its birth: nothing started, nothing heard."""
         workers = tuple(Worker(rank) for rank in range(me.gang.nproc_per_node))
-        return cls(me=me, workers=workers, alive_at=moment.monotonic)
+        now = moment.monotonic
+        return cls(me=me, workers=workers, alive_at=now, ticked_at=now)
 
     def with_worker(self, worker: Worker) -> "AgentState":
         """The state with this worker in place of the one of its local rank."""
@@ -253,6 +263,13 @@ class PeersReached:
 
 
 @dataclass(frozen=True)
+class OrderConfirmed:
+    """Somebody who was asked since this doubt arose knows no order newer than what was heard."""
+
+    doubt: int
+
+
+@dataclass(frozen=True)
 class Tick:
     """Time passed; what the bus connection and the workers' pages say now."""
 
@@ -282,6 +299,7 @@ Input = (
     | StoreUp
     | StoreDied
     | PeersReached
+    | OrderConfirmed
     | Tick
     | Terminate
     | ZygoteLost
@@ -344,10 +362,14 @@ class Report:
 
 @dataclass(frozen=True)
 class Gossip:
-    """Offer the newest order to these peers over the training network (R9)."""
+    """Offer the newest order to these peers over the training network (R9).
+
+    They answer with theirs; in a ``doubt`` that confirms ours.
+    """
 
     order: Order
     to: tuple[Endpoint, ...]
+    doubt: int | None = None
 
 
 @dataclass(frozen=True)
@@ -356,6 +378,20 @@ class Reach:
 
     verdict_id: str
     endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True)
+class AskForOrder:
+    """Read the job's newest order from the bus; `OrderConfirmed` when that is heard."""
+
+    doubt: int
+
+
+@dataclass(frozen=True)
+class Vouch:
+    """Say on the pages which generation the workers may step in; see `page`."""
+
+    generation: int
 
 
 @dataclass(frozen=True)
@@ -384,6 +420,8 @@ Effect = (
     | Report
     | Gossip
     | Reach
+    | AskForOrder
+    | Vouch
     | Warn
     | Exit
 )

@@ -22,6 +22,7 @@ from everstep_trainer.agent.errands import Errands
 from everstep_trainer.agent.meaning import is_peer
 from everstep_trainer.agent.model import (
     AgentState,
+    AskForOrder,
     Effect,
     Exit,
     Gossip,
@@ -29,6 +30,7 @@ from everstep_trainer.agent.model import (
     KillWorker,
     Me,
     Moment,
+    OrderConfirmed,
     OrderHeard,
     Publish,
     Reach,
@@ -39,6 +41,7 @@ from everstep_trainer.agent.model import (
     Terminate,
     TerminateWorker,
     Tick,
+    Vouch,
     Warn,
 )
 from everstep_trainer.agent.outbox import Outbox, matters
@@ -79,6 +82,7 @@ class Agent:
         self._report: MemberReport | None = None
         self._reportable = asyncio.Event()
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._doubts: asyncio.Queue[int] = asyncio.Queue(1)
         self._errands = Errands(self, life.me.peer.host)
 
     @property
@@ -116,6 +120,7 @@ class Agent:
             tasks = [
                 group.create_task(self._tick(bus)),
                 group.create_task(self._follow_orders(bus)),
+                group.create_task(self._confirm_order(bus)),
                 group.create_task(self._outbox.run(bus)),
                 group.create_task(self._send_reports(bus)),
                 group.create_task(self._answer_probes(bus)),
@@ -140,10 +145,15 @@ class Agent:
             case Report(report):
                 self._report = report
                 self._reportable.set()
-            case Gossip(order, to):
-                self._errands.offer(order, to)
+            case Gossip(order, to, doubt):
+                self._errands.offer(order, to, doubt)
             case Reach(verdict_id, endpoints):
                 self._errands.reach(verdict_id, endpoints)
+            case AskForOrder(doubt):
+                with suppress(asyncio.QueueFull):  # asked already; the next tick asks again
+                    self._doubts.put_nowait(doubt)
+            case Vouch(generation):
+                self._workers.vouch(generation)
             case Warn(what, detail):
                 log.warning(what, detail=detail, generation=self._state.generation)
             case Exit(code, reason):
@@ -185,6 +195,18 @@ class Agent:
             except BusError as error:
                 log.warning("cannot hear orders, trying again", why=str(error))
             await asyncio.sleep(RESTART_SECONDS)
+
+    async def _confirm_order(self, bus: Bus) -> None:
+        while True:
+            doubt = await self._doubts.get()
+            try:
+                posted = await bus.last_order(self._life.me.job)
+            except BusError as error:
+                log.info("order not confirmed, asking again", why=str(error))
+                continue
+            if posted:
+                self.hear_order(posted.order, "bus")
+            self.hear(OrderConfirmed(doubt))
 
     async def _send_reports(self, bus: Bus) -> None:
         while True:

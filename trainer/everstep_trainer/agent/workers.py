@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -107,6 +108,12 @@ class Workers:
         """What the workers' pages say, by local rank; None where there is no worker."""
         seen = {p.local_rank: p.page.read() for p in self._processes.values() if p.page}
         return tuple(seen.get(rank) for rank in range(count))
+
+    def vouch(self, generation: int) -> None:
+        """Write on every page which generation its worker may step in."""
+        for process in self._processes.values():
+            if process.page:
+                process.page.vouch(generation, time.monotonic_ns())
 
     def close(self) -> None:
         """Free what is ours. Closing the control socket ends the zygote and all its children."""

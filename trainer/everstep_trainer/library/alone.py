@@ -12,8 +12,9 @@ from torch._C._distributed_c10d import TCPStore
 
 from everstep_trainer.library.orders import Orders
 from everstep_trainer.link import Assignment, ToAgent
-from everstep_trainer.page import Page
+from everstep_trainer.page import FOR_EVER_NS, Page
 
+_GENERATION: Final = 1
 _ADDRESS: Final = "127.0.0.1"
 _TIMEOUT: Final = timedelta(seconds=30)
 
@@ -23,6 +24,7 @@ class OwnAgent:
 
     def __init__(self) -> None:
         self.page = Page.create("alone")
+        self.page.vouch(_GENERATION, FOR_EVER_NS)
         self.orders = Orders()
         self._store = TCPStore(
             _ADDRESS, 0, is_master=True, timeout=_TIMEOUT, wait_for_workers=False
@@ -34,7 +36,7 @@ class OwnAgent:
 
     def _order(self) -> Assignment:
         return Assignment(
-            generation=1,
+            generation=_GENERATION,
             verdict_id="alone",
             rank=0,
             world_size=1,
@@ -43,7 +45,7 @@ class OwnAgent:
             member_index=0,
             members=("alone",),
             store=Endpoint(host=_ADDRESS, port=self._store.port),
-            store_prefix="g1-alone",
+            store_prefix=f"g{_GENERATION}-alone",
             form_seconds=_TIMEOUT.total_seconds(),
             construct_seconds=_TIMEOUT.total_seconds(),
         )

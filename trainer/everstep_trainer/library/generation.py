@@ -19,7 +19,7 @@ from everstep_trainer.library.transfer import Place
 from everstep_trainer.library.worker import Worker
 from everstep_trainer.library.wrapping import no_first_broadcast
 from everstep_trainer.link import Assignment, FirstStep, Formed
-from everstep_trainer.page import PHASES
+from everstep_trainer.page import NOBODY, PHASES
 
 
 class Generation:
@@ -195,6 +195,7 @@ class Generation:
     def _guard(self) -> None:
         """Called just before an optimizer steps: nothing else can stop it from here."""
         self._worker.collectives.finish()  # an aborted NCCL kernel returns a wrong result
+        self._worker.wait_for_agent(lambda vouched: vouched == self.number, self._ending)
         self._check()
         if self._step is None or not self._step.is_ready:
             raise LoopError(
@@ -204,6 +205,8 @@ class Generation:
 
     def _completed(self, seconds: float) -> None:
         worker = self._worker
+        if worker.wait_for_agent(lambda vouched: vouched != NOBODY, self._ending):
+            self._ending.check()  # what the script does after a step is for who still belongs
         worker.state.complete_turn(self.number)
         worker.page.write("step", self.step)
         worker.page.add_step_seconds(seconds)

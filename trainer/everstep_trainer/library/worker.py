@@ -1,16 +1,25 @@
 """What one worker process keeps, whatever the generation."""
 
+import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 
-from everstep_trainer.backend import BACKEND, nccl
+from everstep_trainer.backend import BACKEND, Ending, nccl
 from everstep_trainer.library.errors import LaunchError
 from everstep_trainer.library.loaders import BatchSource, Loader
 from everstep_trainer.library.state import JobState
 from everstep_trainer.link import ToAgent
 from everstep_trainer.page import Page
+
+log = logging.getLogger("everstep")
+
+VOUCH_POLL_SECONDS: Final = 0.005
+SILENCE_WORTH_A_WORD: Final = 400
+"""Polls without an answer, two seconds, after which that is worth a line in the log."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,23 @@ class Worker:
         self.tell = tell
         self.collectives = collectives
         self._source = BatchSource(None)
+
+    def wait_for_agent(self, is_enough: Callable[[int], bool], ending: Ending) -> bool:
+        """Wait until what the agent vouches for is enough, or the generation ends.
+
+        Nothing is waited for in a step of a member that runs: the agent's word is on the page. A
+        process that was stopped for a while cannot tell that it was; the age of that word can.
+
+        Returns:
+            Whether it waited.
+        """
+        waits = 0
+        while ending.reason is None and not is_enough(self.page.vouched(time.monotonic_ns())):
+            waits += 1
+            if waits == SILENCE_WORTH_A_WORD:
+                log.warning("not stepping: the agent does not say whether this member still counts")
+            time.sleep(VOUCH_POLL_SECONDS)
+        return waits > 0
 
     def source_of(self, loader: Loader) -> BatchSource:
         """The batches of a loader, going on where the last generation was if it is the same one."""

@@ -4,10 +4,11 @@ import os
 
 import pytest
 import torch
+from everstep_trainer.backend import Ending
 from everstep_trainer.library.errors import LaunchError
 from everstep_trainer.library.state import JobState
 from everstep_trainer.library.worker import Collectives, Worker
-from everstep_trainer.page import Page
+from everstep_trainer.page import FOR_EVER_NS, NOBODY, Page
 
 CPU = Collectives("everstep", torch.device("cpu"))
 
@@ -28,9 +29,38 @@ def test_an_unknown_backend_is_told() -> None:
         Collectives.choose("mpi", local_rank=0)
 
 
-def test_a_loader_keeps_its_place_over_generations_and_another_begins_anew() -> None:
+def make_worker() -> Worker:
     page = Page(os.dup(Page.create("test").fd))
-    worker = Worker(page, JobState(page), lambda _: None, CPU)
+    return Worker(page, JobState(page), lambda _: None, CPU)
+
+
+def test_a_worker_waits_until_its_agent_vouches_for_its_generation() -> None:
+    worker, ending = make_worker(), Ending(2)
+    worker.page.vouch(NOBODY, FOR_EVER_NS)
+    asked: list[int] = []
+
+    def is_enough(vouched: int) -> bool:
+        asked.append(vouched)
+        worker.page.vouch(2, FOR_EVER_NS)
+        return vouched == 2
+
+    assert worker.wait_for_agent(is_enough, ending)
+    assert asked == [NOBODY, 2]
+    assert not worker.wait_for_agent(is_enough, ending)
+
+
+def test_a_worker_whose_generation_ends_waits_no_longer_for_its_agent() -> None:
+    worker, ending = make_worker(), Ending(2)
+
+    def is_enough(_vouched: int) -> bool:
+        ending.end("generation 3 is ordered")
+        return False
+
+    assert worker.wait_for_agent(is_enough, ending)
+
+
+def test_a_loader_keeps_its_place_over_generations_and_another_begins_anew() -> None:
+    worker = make_worker()
     numbers = [10, 11, 12]
     assert worker.source_of(numbers).batches(0, 0, 1) == (10,)
     assert worker.source_of(numbers).batches(1, 0, 1) == (11,)

@@ -1,0 +1,60 @@
+"""Whether the workers may step: only while the agent can know that they still belong.
+
+An agent that was stopped, with its workers or without them, goes on as if nothing had happened; its
+clock says that something may have. Until somebody confirms its order it vouches for nothing, so
+that no worker takes a step of a generation that went on without it.
+"""
+
+from dataclasses import replace
+
+from everstep_trainer.agent.meaning import fingers, wish
+from everstep_trainer.agent.model import (
+    AgentState,
+    AskForOrder,
+    Effect,
+    Gossip,
+    Moment,
+    OrderConfirmed,
+    Tick,
+    Turn,
+    Vouch,
+)
+from everstep_trainer.page import NOBODY
+
+
+def doubt_after_a_pause(state: AgentState, tick: Tick, moment: Moment) -> Turn:
+    """Ask for the newest order when this process stood still, until somebody answers.
+
+    The bus is asked, or the peers where it is away. A member without peers whom nobody can tell
+    anything goes on: a lost bus stops no training.
+    """
+    paused = moment.monotonic - state.ticked_at > state.me.limits.doubt_seconds
+    state = replace(state, ticked_at=moment.monotonic)
+    if paused and state.order is not None:
+        state = replace(state, doubts=state.doubts + 1, is_sure=False)
+    if state.is_sure or state.order is None:
+        return state, ()
+    if tick.bus_up:
+        return state, (AskForOrder(state.doubts),)
+    peers = fingers(state.me, state.order)
+    if not peers:
+        return replace(state, is_sure=True), ()
+    return state, (Gossip(state.order, peers, state.doubts),)
+
+
+def hear_confirmation(state: AgentState, heard: OrderConfirmed) -> AgentState:
+    """The newest order is heard: what was asked before the last pause says nothing about it."""
+    return replace(state, is_sure=True) if heard.doubt == state.doubts else state
+
+
+def vouch(state: AgentState, moment: Moment) -> Turn:
+    """Say on the pages which generation may step: at once when it changes, and again and again."""
+    generation = NOBODY
+    if state.is_sure:
+        generation = state.generation if wish(state) == "form" else 0
+    key = (generation, *(worker.life for worker in state.workers))
+    due = moment.monotonic >= state.vouched_at + state.me.limits.vouch_seconds
+    if key == state.vouched and not due:
+        return state, ()
+    effects: tuple[Effect, ...] = (Vouch(generation),)
+    return replace(state, vouched=key, vouched_at=moment.monotonic), effects
