@@ -124,6 +124,9 @@ async def test_ec12_a_member_frozen_before_its_optimizer_steps_does_not_step_whe
     agent.send_signal(signal.SIGCONT)
     await agents.all_are("ready", 2, 2)
     assert steps_of(agents.folder, worker) == before
+    report = agents.report(2)
+    assert report is not None
+    assert [held.version for held in report.workers] == [len(before)]
 
 
 def steps_of(folder: Path, pid: int) -> list[str]:
