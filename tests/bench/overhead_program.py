@@ -35,7 +35,7 @@ class Training:
 
 
 def measure(link: Link, descriptors: list[int], local_rank: int, number: int, pairs: int) -> None:
-    """Say, for each pair, what the plain step and Everstep's took in seconds, and both losses."""
+    """Say, for each pair, what the plain step and Everstep's took, and both losses."""
     inherit(descriptors, local_rank)
     text = Text(SEED)
     for generation in everstep.join().generations():
@@ -73,10 +73,10 @@ def _our_steps(training: Training, steps: Iterator[everstep.Step]) -> Iterator[t
         yield loss
 
 
-def _timed(steps: Iterator[torch.Tensor]) -> tuple[float, float]:
-    """Seconds and loss of one step; ranks begin and end it together."""
+def _timed(steps: Iterator[torch.Tensor]) -> tuple[float, float, float]:
+    """Seconds, CPU seconds here, and loss of one step; ranks begin and end it together."""
     dist.barrier()
-    began = time.perf_counter()
+    began, cpu_began = time.perf_counter(), time.process_time()
     loss = next(steps)
     dist.barrier()
-    return time.perf_counter() - began, loss.item()
+    return time.perf_counter() - began, time.process_time() - cpu_began, loss.item()

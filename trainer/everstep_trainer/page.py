@@ -45,6 +45,7 @@ _INTEGERS: Final = (
     "vouched",
     "vouched_ns",
 )
+_OFFSETS: Final = {field: 8 * index for index, field in enumerate(_INTEGERS)}
 _RING_OFFSET: Final = 8 * len(_INTEGERS)
 
 
@@ -83,7 +84,7 @@ class Page:
 
     def write(self, field: str, value: int) -> None:
         """Store one integer field."""
-        struct.pack_into("<q", self._map, 8 * _INTEGERS.index(field), value)
+        struct.pack_into("<q", self._map, _OFFSETS[field], value)
 
     def enter_phase(self, phase: str, now_ns: int) -> None:
         """Say what the loop is doing from now (CLOCK_MONOTONIC, nanoseconds)."""
@@ -127,5 +128,5 @@ class Page:
         os.close(self.fd)
 
     def _read(self, field: str) -> int:
-        value: int = struct.unpack_from("<q", self._map, 8 * _INTEGERS.index(field))[0]
+        value: int = struct.unpack_from("<q", self._map, _OFFSETS[field])[0]
         return value

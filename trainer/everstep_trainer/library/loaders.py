@@ -36,9 +36,7 @@ class BatchSource:
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
-        self._items: Iterator[Any] | None = None
-        self._step: int | None = None
-        self._item: Any = None
+        self._ask = _asker(loader)  # once: telling loaders apart costs more than most of them do
 
     def batches(self, step: int, rank: int, world_size: int) -> tuple[Any, ...]:
         """The micro-batches of ``step``.
@@ -46,30 +44,40 @@ class BatchSource:
         Raises:
             LoopError: The loader has none.
         """
-        loader = self.loader
-        if loader is None:
-            return ()
-        if isinstance(loader, StepLoader):
-            found = tuple(loader.batches(step, rank, world_size))
-        elif callable(loader):
-            found = tuple(loader(step, rank, world_size))
-        else:
-            found = (self._item_of(step, loader),)
-        if not found:
+        found = tuple(self._ask(step, rank, world_size))
+        if not found and self.loader is not None:
             raise LoopError(f"the loader has no batch for step {step} of rank {rank}")
         return found
 
-    def _item_of(self, step: int, loader: Iterable[Any]) -> Any:
+
+def _asker(loader: Loader) -> Callable[[int, int, int], Iterable[Any]]:
+    if loader is None:
+        return lambda *_: ()
+    if isinstance(loader, StepLoader):
+        return loader.batches
+    return loader if callable(loader) else _InOrder(loader)
+
+
+class _InOrder:
+    """An iterable, one item a step; skips what others completed for this worker."""
+
+    def __init__(self, loader: Iterable[Any]) -> None:
+        self._loader = loader
+        self._items: Iterator[Any] | None = None
+        self._step: int | None = None
+        self._item: Any = None
+
+    def __call__(self, step: int, _rank: int, _world_size: int) -> tuple[Any, ...]:
         ahead = 1 if self._step is None or step < self._step else step - self._step
         for _ in range(ahead):
-            self._item = self._next(loader)
+            self._item = self._next()
         self._step = step
-        return self._item
+        return (self._item,)
 
-    def _next(self, loader: Iterable[Any]) -> Any:
+    def _next(self) -> Any:
         for _ in range(2):  # the running pass over it, then a new one
             if self._items is None:
-                self._items = iter(loader)
+                self._items = iter(self._loader)
             for item in self._items:
                 return item
             self._items = None

@@ -64,10 +64,11 @@ class Step:
             The mean loss of the turn's micro-batches so far, detached: after the last one, the
             loss of the step on this rank.
         """
-        torch.autograd.backward(loss / max(1, len(self._batches)))
+        many = len(self._batches) > 1
+        torch.autograd.backward(loss / len(self._batches) if many else loss)
         seen = loss.detach()
         self._loss_sum = seen if self._loss_sum is None else self._loss_sum + seen
-        return self._loss_sum / max(1, self._taken)
+        return self._loss_sum / max(1, self._taken) if many else self._loss_sum
 
     def completed(self, loss: torch.Tensor | float | None = None) -> None:
         """Say that the optimizers have stepped and all that follows them is done.

@@ -49,6 +49,8 @@ def unpack(packed: Packed) -> Any:
 
 
 def _encode(value: object, where: str, tensors: list[torch.Tensor]) -> Any:
+    if isinstance(value, _SCALARS):
+        return value
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
             raise UncarriableStateError(where, value)
@@ -61,8 +63,6 @@ def _encode(value: object, where: str, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, (list, tuple)):
         items = [_encode(item, f"{where}[{at}]", tensors) for at, item in enumerate(value)]
         return ["tuple" if isinstance(value, tuple) else "list", items]
-    if isinstance(value, _SCALARS):
-        return value
     raise UncarriableStateError(where, value)
 
 
