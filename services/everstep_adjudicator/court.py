@@ -55,8 +55,14 @@ class Court:
         self._lease_revision = lease_revision
         self._registry = Registry(bus, clock)
         self._desks: dict[JobKey, Desk] = {}
+        self._keepers: dict[JobKey, asyncio.Task[None]] = {}
         self._fenced: dict[str, NodeObserved] = {}
         self._probes = asyncio.Semaphore(CONCURRENT_PROBES)
+
+    @property
+    def jobs(self) -> tuple[JobKey, ...]:
+        """Those that have a desk."""
+        return tuple(self._desks)
 
     async def take_over(self) -> None:
         """Make every record ours, and go on with what was open (R5, R6)."""
@@ -106,9 +112,15 @@ class Court:
             await desk.hear_report(report)
 
     async def compare_records(self) -> None:
-        """Read every record again: its newest writes may have been lost with a disk (R5)."""
-        for desk in tuple(self._desks.values()):
+        """Read every record again: its newest writes may have been lost with a disk (R5).
+
+        Desks of jobs that are long over are closed; a late fact would open them again.
+        """
+        for job, desk in tuple(self._desks.items()):
             await desk.compare()
+            if desk.is_done():
+                del self._desks[job]
+                self._keepers.pop(job).cancel()
 
     async def compare_incidents(self) -> None:
         """End what is stored as an open incident and is none (R27)."""
@@ -123,7 +135,10 @@ class Court:
     async def status(self, query: JobStatus) -> JobStatusReply:
         """How the job is, and what its next verdict waits for."""
         desk = self._desks.get(query.job)
-        return desk.status() if desk else JobStatusReply(record=None, incidents=())
+        if desk is not None:
+            return desk.status()
+        entry = await self._bus.kv(JOBS).get(query.job.token)
+        return JobStatusReply(record=entry.value if entry else None, incidents=())
 
     async def obey(self, command: SuspendJob | ResumeJob) -> CommandAccepted | Refused:
         """An operator's command."""
@@ -141,7 +156,7 @@ class Court:
         )
         desk = Desk(view, self._policy, self._clock, self._registry, self._send_probe)
         self._desks[job] = desk
-        self._group.create_task(desk.keep_time())
+        self._keepers[job] = self._group.create_task(desk.keep_time())
         return desk
 
     async def _hear_of_node(self, fact: NodeEvent) -> None:
@@ -166,4 +181,6 @@ class Court:
             except BusError as error:
                 log.debug("witness did not answer", witness=probe.witness, error=str(error))
         PROBES.labels(outcome or "no_answer").inc()
-        await self._desks[probe.job].hear(ProbeEnded(probe.target, probe.witness, outcome, detail))
+        desk = self._desks.get(probe.job)
+        if desk is not None:
+            await desk.hear(ProbeEnded(probe.target, probe.witness, outcome, detail))

@@ -36,6 +36,7 @@ from everstep_adjudicator.decide import decide
 from everstep_adjudicator.enact import Registry
 from everstep_adjudicator.fold import fold
 from everstep_adjudicator.fold_members import is_heartbeat
+from everstep_adjudicator.forming import renamed
 from everstep_adjudicator.incidents import stray
 from everstep_adjudicator.metrics import DECIDING
 from everstep_adjudicator.model import JobView, Moment
@@ -49,6 +50,9 @@ RETRY_SECONDS: Final = 0.1
 lease, which needs the bus as well, is lost."""
 HEARTBEATS_SECONDS: Final = 0.1
 """How long a heartbeat waits for others: hundreds of members send two a second."""
+
+OVER_KEPT_SECONDS: Final = 3600.0
+"""How long a job that is over keeps its desk: late facts about it come within minutes."""
 
 log = structlog.get_logger()
 
@@ -80,6 +84,7 @@ class Desk:
         self._waiting_for = ""
         self._because: str | None = None
         self._unread = True
+        self._over_since: float | None = None
 
     async def hear(self, *facts: Heard) -> None:
         """Fold facts and do all that follows; returns when it is done, however long that takes."""
@@ -110,6 +115,15 @@ class Desk:
         async with self._turn:
             self._unread = True
         await self._settle()
+
+    def is_done(self) -> bool:
+        """Whether the job has been over for so long that nothing about it is awaited any more."""
+        if not renamed(self._view) or self._view.incident is not None:
+            self._over_since = None
+            return False
+        now = self._clock.monotonic()
+        self._over_since = self._over_since or now
+        return now - self._over_since > OVER_KEPT_SECONDS
 
     async def compare_incident(self, stored: IncidentRecord, revision: int) -> None:
         """End an incident that is stored as open and is not.
