@@ -50,3 +50,32 @@ def test_step_durations_are_told_as_quantiles_of_the_slowest_worker() -> None:
 
 def test_before_the_first_step_nothing_is_said_of_its_duration() -> None:
     assert Core().warm().last_report.report.step_seconds_p99 is None
+
+
+def test_r21_a_generation_counts_as_left_only_when_no_worker_can_step_in_it() -> None:
+    core = Core(nproc=2).warm().run(make_order(1, nproc=2))
+    core.order(make_order(2, nproc=2))
+    core.say(Left(generation=2, left_generation=1, version=1), rank=0)
+    assert core.last_report.report.left_generation == 0
+    core.die(rank=1)
+    assert core.last_report.report.left_generation == 1
+
+
+def test_r21_an_assignment_on_its_way_to_a_worker_keeps_its_generation_unleft() -> None:
+    core = Core().warm()
+    core.order(make_order(1))
+    core.order(make_order(2, state="hold"))
+    assert core.last_report.report.left_generation == 0
+    core.say(Left(generation=1, left_generation=0, version=-1))
+    core.say(Parked(generation=2, version=-1))
+    assert core.last_report.report.left_generation == 1
+
+
+def test_r22_the_report_carries_the_version_that_every_worker_holds() -> None:
+    core = Core(nproc=2).warm().run(make_order(1, nproc=2))
+    core.pages = [page(8), page(7)]
+    core.pass_seconds(1)
+    report = core.last_report.report
+    assert (report.version, report.step, report.step_begun) == (7, 7, 9)
+    core.die(rank=1)
+    assert core.last_report.report.version == -1
