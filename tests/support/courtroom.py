@@ -1,31 +1,7 @@
-"""One job before the adjudicator's pure core: facts are told by hand, and time is moved by hand.
+"""A job of living agents before the adjudicator: they report, obey, fall silent, are suspected."""
 
-The loop of the service without its I/O: every write succeeds at once, every event is published.
-"""
-
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-
-from everstep_adjudicator.actions import (
-    Advance,
-    Announce,
-    Announced,
-    Ask,
-    Asked,
-    Attempted,
-    File,
-    Filed,
-    Heard,
-    ProbeEnded,
-    Recorded,
-    Rule,
-    Wait,
-)
-from everstep_adjudicator.decide import decide
-from everstep_adjudicator.fold import fold
+from everstep_adjudicator.actions import ProbeEnded
 from everstep_adjudicator.incidents import FILING_SECONDS
-from everstep_adjudicator.model import JobView, Moment
 from everstep_adjudicator.policy import Policy
 from everstep_contract.facts.job import OrderIssued, StepAdvanced
 from everstep_contract.facts.member import (
@@ -36,65 +12,20 @@ from everstep_contract.facts.member import (
     MemberSuspected,
 )
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
-from everstep_contract.identity import Endpoint, GangSpec, Member, Seat
-from everstep_contract.orders import Order
-from everstep_contract.queries import ProbeMember
-from everstep_contract.record import IncidentRecord, JobRecord
-from everstep_contract.telemetry import MemberReport, WorkerReport
+from everstep_contract.identity import GangSpec, Member
+from everstep_contract.record import JobRecord
+from everstep_contract.telemetry import MemberReport
+from everstep_rescaler.decide import order_of
+from support.adjudicator_core import AdjudicatorCore
+from support.gang import Agent, member
 from support.messages import JOB
 
-START = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 WATCHER = "node_watcher"
 REPORT_SECONDS = 0.5
 
 
-def member(index: int, life: int = 1, job_uid: str = "uid-1") -> Member:
-    """The ``life``-th incarnation of trainer-``index``."""
-    return Member(
-        job_uid=job_uid,
-        name=f"trainer-{index}",
-        pod_uid=f"pod-{index}.{life}",
-        incarnation=f"trainer-{index}.{life}",
-        node=f"node-{index}",
-    )
-
-
-def endpoint(who: Member, port: int) -> Endpoint:
-    return Endpoint(host=who.node, port=port)
-
-
-def seat(who: Member) -> Seat:
-    return Seat(member=who, peer=endpoint(who, 29600), store=endpoint(who, 29601), nproc=1)
-
-
-def order_of(record: JobRecord) -> Order:
-    return Order(
-        job=record.job,
-        job_uid=record.job_uid,
-        generation=record.generation,
-        verdict_id=record.verdict_id,
-        state=record.state,
-        seats=record.seats,
-        store_host=record.store_host,
-        durations=record.durations,
-    )
-
-
-@dataclass
-class Agent:
-    """What one living agent would report."""
-
-    member: Member
-    phase: str = "ready"
-    generation: int = 0
-    verdict_id: str = ""
-    left_generation: int = 0
-    step: int = 0
-    sequence: int = 0
-
-
-class Courtroom:
-    """The view of one job, everything ruled so far, and the members that still report."""
+class Courtroom(AdjudicatorCore):
+    """The core that rules on one job, and the members that still report to it."""
 
     def __init__(
         self,
@@ -104,83 +35,11 @@ class Courtroom:
         max_member: int | None = None,
         policy: Policy | None = None,
     ) -> None:
-        self.policy = policy or Policy()
+        super().__init__(policy or Policy())
         self.gang = GangSpec(
             min_member=min_member, max_member=max_member or members, nproc_per_node=1
         )
-        self.monotonic = 1000.0
-        self.view = JobView(job=JOB, lease_revision=7)
         self.agents: dict[str, Agent] = {}
-        self.records: list[JobRecord] = []
-        self.incidents: list[IncidentRecord] = []
-        self.probes: list[ProbeMember] = []
-        self.waiting_for = ""
-        self.until: float | None = None
-
-    @property
-    def now(self) -> Moment:
-        return Moment(START + timedelta(seconds=self.monotonic - 1000.0), self.monotonic)
-
-    @property
-    def record(self) -> JobRecord:
-        assert self.view.record is not None
-        return self.view.record
-
-    def phase(self) -> str:
-        """The record's phase; a call, because it changes between two assertions."""
-        return self.record.phase
-
-    def state(self) -> str:
-        """What the record orders; a call, because it changes between two assertions."""
-        return self.record.state
-
-    @property
-    def verdicts(self) -> list[str]:
-        return [record.verdict.kind for record in self.records]
-
-    @property
-    def names(self) -> list[str]:
-        return [seat.member.incarnation for seat in self.record.seats]
-
-    # --- telling ------------------------------------------------------------------------------
-
-    def hear(self, *facts: Heard) -> None:
-        """Fold the facts one by one, ruling after each, as the service does."""
-        for fact in facts:
-            self.view = fold(self.view, fact, self.now)
-            self.rule()
-
-    def fold(self, *facts: Heard) -> None:
-        """Fold the facts without ruling in between."""
-        for fact in facts:
-            self.view = fold(self.view, fact, self.now)
-
-    def rule(self) -> None:
-        """Decide and enact until there is nothing left to do."""
-        for _ in range(100):
-            decision = decide(self.view, self.policy, self.now)
-            match decision.action:
-                case Wait(until=until):
-                    self.until, self.waiting_for = until, decision.reason
-                    return
-                case Rule(record=record, incident=incident):
-                    self.records.append(record)
-                    revision = self.view.revision + 1
-                    self.fold(Attempted(), Recorded(record, revision, incident))
-                case Advance(record=record):
-                    self.fold(Recorded(record, self.view.revision + 1))
-                case Announce(record=record):
-                    self.fold(Announced(record.verdict_id))
-                case Ask(probes=probes):
-                    self.probes += probes
-                    self.fold(Asked(probes))
-                case File(incident=incident):
-                    if incident.outcome is not None:
-                        self.incidents.append(incident)
-                    self.fold(Filed(incident, self.view.incident_revision + 1))
-                case other:
-                    raise AssertionError(other)
-        raise AssertionError(f"no end of decisions: {decision}")
 
     def pass_time(self, seconds: float, *, reporting: bool = True) -> None:
         """Let time pass: living agents report twice a second, and due deadlines are met."""
@@ -217,36 +76,7 @@ class Courtroom:
             del self.agents[incarnation]
 
     def report_of(self, incarnation: str, **other: object) -> MemberReport:
-        agent = self.agents[incarnation]
-        agent.sequence += 1
-        values: dict[str, object] = {
-            "at": self.now.at,
-            "job": JOB,
-            "member": agent.member,
-            "gang": self.gang,
-            "peer": endpoint(agent.member, 29600),
-            "store": endpoint(agent.member, 29601),
-            "boot_id": "boot",
-            "sequence": agent.sequence,
-            "phase": agent.phase,
-            "generation": agent.generation,
-            "verdict_id": agent.verdict_id,
-            "left_generation": agent.left_generation,
-            "step": agent.step,
-            "step_begun": agent.step + 1,
-            "step_seconds_p50": 0.1,
-            "step_seconds_p99": 0.2,
-            "workers": (
-                WorkerReport(
-                    local_rank=0,
-                    pid=100,
-                    version=agent.step,
-                    step_begun=agent.step + 1,
-                    phase="step",
-                ),
-            ),
-        }
-        return MemberReport.model_validate(values | other)
+        return self.agents[incarnation].report(self.now.at, self.gang, **other)
 
     def report(self, *incarnations: str) -> None:
         self.fold(*(self.report_of(incarnation) for incarnation in incarnations))
@@ -272,7 +102,7 @@ class Courtroom:
         self.issue()
         if record.state == "hold":
             for incarnation in who:
-                self._moves(incarnation, "holding")
+                self.agents[incarnation].follow(record, "holding")
             self.hear(*(self.report_of(incarnation) for incarnation in who))
             return
         self.hear(*(self.joins(incarnation) for incarnation in who))
@@ -286,38 +116,16 @@ class Courtroom:
             self.agents[incarnation].step += 1
         self.hear(self.steps(who[0]))
 
-    def _moves(self, incarnation: str, phase: str) -> None:
-        agent, record = self.agents[incarnation], self.record
-        agent.left_generation = record.generation - 1
-        agent.generation, agent.verdict_id = record.generation, record.verdict_id
-        agent.phase = phase
-
     def joins(self, incarnation: str) -> MemberJoined:
-        self._moves(incarnation, "joined")
-        return MemberJoined(
-            at=self.now.at,
-            job=JOB,
-            member=self.agents[incarnation].member,
-            generation=self.record.generation,
-            verdict_id=self.record.verdict_id,
-            report=self.report_of(incarnation),
-        )
+        agent = self.agents[incarnation]
+        agent.follow(self.record, "joined")
+        return agent.joined(self.report_of(incarnation))
 
     def forms(self, incarnation: str, steps_lost: int = 0) -> MemberFormed:
-        self._moves(incarnation, "formed")
-        newest = max(agent.step for agent in self.agents.values())
-        self.agents[incarnation].step = newest
-        return MemberFormed(
-            at=self.now.at,
-            job=JOB,
-            member=self.agents[incarnation].member,
-            generation=self.record.generation,
-            verdict_id=self.record.verdict_id,
-            agreed_step=newest,
-            steps_lost=steps_lost,
-            left_seconds=0.01,
-            formed_seconds=0.1,
-        )
+        agent = self.agents[incarnation]
+        agent.follow(self.record, "formed")
+        agent.step = max(other.step for other in self.agents.values())
+        return agent.formed(self.now.at, steps_lost)
 
     def steps(self, incarnation: str) -> StepAdvanced:
         return StepAdvanced(
@@ -443,7 +251,3 @@ def running(
     room.pass_time(5)
     assert room.record.phase == "resumed", room.waiting_for
     return room
-
-
-def all_of(count: int) -> Iterable[Member]:
-    return map(member, range(count))

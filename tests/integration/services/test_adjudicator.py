@@ -29,7 +29,8 @@ from everstep_contract.record import JobRecord
 from everstep_runtime.clock import SystemClock
 from everstep_runtime.health import Readiness
 from support.bus_worlds import BusWorld
-from support.courtroom import Courtroom, all_of, member
+from support.courtroom import Courtroom
+from support.gang import all_of, member
 from support.messages import JOB
 from support.polling import collected, eventually
 

@@ -16,7 +16,8 @@ from everstep_contract.verdicts import (
     Shrink,
     Suspend,
 )
-from support.courtroom import Courtroom, all_of, member, running
+from support.courtroom import Courtroom, running
+from support.gang import Agent, all_of, member
 from support.messages import JOB
 
 
@@ -65,7 +66,7 @@ def test_r19_a_member_that_is_not_warm_is_not_counted() -> None:
     room.start(*all_of(2))
     room = Courtroom(2, min_member=2)
     room.start(member(0))
-    room.agents["trainer-1.1"] = type(room.agents["trainer-0.1"])(member(1), phase="starting")
+    room.agents["trainer-1.1"] = Agent(member(1), phase="starting")
     room.pass_time(30)
     assert room.verdicts == []
     room.agents["trainer-1.1"].phase = "ready"
@@ -76,7 +77,7 @@ def test_r19_a_member_that_is_not_warm_is_not_counted() -> None:
 def test_the_last_words_of_a_dead_candidate_are_no_member() -> None:
     room = Courtroom(2, min_member=2)
     room.start(member(0))
-    room.agents["trainer-1.1"] = type(room.agents["trainer-0.1"])(member(1))
+    room.agents["trainer-1.1"] = Agent(member(1))
     room.hear(room.report_of("trainer-1.1"))
     room.kill("trainer-1.1")
     room.pass_time(30)

@@ -10,7 +10,8 @@ from everstep_adjudicator.policy import Policy
 from everstep_contract.record import JobRecord
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.courtroom import Courtroom, member, running
+from support.courtroom import Courtroom, running
+from support.gang import member
 
 QUICK = Policy(hold_seconds=20, form_seconds=3)
 

@@ -8,7 +8,8 @@ from everstep_adjudicator.case import Case
 from everstep_adjudicator.fold_evidence import MISSED_SECONDS
 from everstep_adjudicator.model import BLINDNESS_BELIEVED_SECONDS
 from everstep_contract.facts.node import NodeObserved, WatcherBlinded, WatcherSighted
-from support.courtroom import WATCHER, Courtroom, member, running
+from support.courtroom import WATCHER, Courtroom, running
+from support.gang import Agent, member
 
 SUSPECT = member(3)
 
@@ -356,7 +357,7 @@ def test_r2_a_member_that_goes_on_reporting_has_no_successor() -> None:
 
 def test_r2_reports_of_an_older_life_replayed_after_a_restart_are_no_proof() -> None:
     room = running()
-    room.agents["trainer-3.0"] = type(room.agents["trainer-3.1"])(member(3, life=0))
+    room.agents["trainer-3.0"] = Agent(member(3, life=0))
     stale = [room.report_of("trainer-3.0", at=room.now.at - timedelta(minutes=5)) for _ in range(2)]
     room.kill("trainer-3.0", "trainer-3.1")
     room.pass_time(1)

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 from everstep_adjudicator.fold import fold
 from everstep_adjudicator.fold_members import FORGET_SECONDS, is_heartbeat
-from support.courtroom import Courtroom, member, running
+from support.courtroom import Courtroom, running
+from support.gang import member
 
 
 def test_ec33_a_late_suspicion_of_a_dead_incarnation_does_not_touch_its_successor() -> None:

@@ -6,7 +6,8 @@ from everstep_adjudicator.actions import Attempted
 from everstep_adjudicator.forming import next_generation
 from everstep_contract.facts.job import JobObserved
 from everstep_contract.facts.member import OrderRefused
-from support.courtroom import Courtroom, all_of, member, running
+from support.courtroom import Courtroom, running
+from support.gang import all_of, member
 from support.messages import JOB
 
 

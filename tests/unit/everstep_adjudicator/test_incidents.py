@@ -5,7 +5,8 @@ from itertools import pairwise
 from everstep_adjudicator.actions import Filed, Recorded
 from everstep_adjudicator.incidents import FILING_SECONDS, MILESTONES, stray
 from everstep_adjudicator.model import JobView
-from support.courtroom import member, running
+from support.courtroom import running
+from support.gang import member
 from support.messages import JOB
 
 

@@ -5,7 +5,8 @@ from everstep_adjudicator.policy import Policy
 from everstep_contract.facts.node import WatcherBlinded
 from everstep_contract.record import MilestoneName
 from everstep_contract.verdicts import AwaitReplacement, GiveUp, RestartWorkers, Shrink, Swap
-from support.courtroom import Courtroom, all_of, member, running
+from support.courtroom import Courtroom, running
+from support.gang import all_of, member
 
 
 def heal(room: Courtroom) -> None:

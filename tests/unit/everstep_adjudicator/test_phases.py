@@ -4,7 +4,8 @@ from everstep_adjudicator.actions import Recorded
 from everstep_adjudicator.model import JobView
 from everstep_contract.facts.job import JobObserved
 from everstep_contract.record import GenerationStart
-from support.courtroom import Courtroom, all_of, member, running
+from support.courtroom import Courtroom, running
+from support.gang import all_of, member
 from support.messages import JOB
 
 
