@@ -15,7 +15,6 @@ from everstep_contract.queries import Query, Reply
 from everstep_contract.telemetry import MemberReport
 
 from everstep_bus.background import background
-from everstep_bus.decoding import decode_on
 from everstep_bus.delivery import Delivery, received_of
 from everstep_bus.errors import NoReplyError, TransientBusError, UndecodableMessageError
 from everstep_bus.interface import Handler, PostedOrder, Proven, Received, unheard
@@ -25,9 +24,9 @@ from everstep_bus.memory.consuming import Consuming
 from everstep_bus.memory.filters import admits
 from everstep_bus.memory.kv import MemoryKeyValue
 from everstep_bus.memory.responder import Answer, Asked, Responder
-from everstep_bus.memory.stream import Stored
 from everstep_bus.orders import OrderView
 from everstep_bus.rpc import Service, open_reply
+from everstep_bus.stored import Stored
 from everstep_bus.timing import CONCURRENT_ANSWERS, ORDER_RESYNC_SECONDS, WATCH_CHECK_SECONDS
 
 M = TypeVar("M", bound=Model)
@@ -82,7 +81,7 @@ class MemoryBus:
         stored = (await self._client.reach(ORDERS)).last(subjects.order_subject(job))
         if stored is None:
             return None
-        return PostedOrder(_decode(stored, Order), stored.sequence)
+        return PostedOrder(stored.message(Order), stored.sequence)
 
     async def orders(self, job: JobKey) -> AsyncIterator[Order]:
         subject, view = subjects.order_subject(job), OrderView()
@@ -106,7 +105,7 @@ class MemoryBus:
         async for stored in follow:
             if any(admits(wanted, stored.subject) for wanted in filters):
                 try:
-                    yield received_of(_delivery(stored))
+                    yield received_of(stored.delivery())
                 except UndecodableMessageError:
                     continue  # its durable consumers bury it
 
@@ -170,15 +169,7 @@ class MemoryBus:
 
     async def _decode_or_bury(self, stored: Stored, expected: type[X], reader: str) -> X | None:
         try:
-            return _decode(stored, expected)
+            return stored.message(expected)
         except UndecodableMessageError as error:
-            await self._client.bury(_delivery(stored), reader, str(error))
+            await self._client.bury(stored.delivery(), reader, str(error))
             return None
-
-
-def _decode(stored: Stored, expected: type[X]) -> X:
-    return decode_on(stored.subject, stored.headers, stored.payload, expected)
-
-
-def _delivery(stored: Stored) -> Delivery:
-    return Delivery(stored.subject, stored.headers, stored.payload, stored.sequence)

@@ -16,7 +16,8 @@ from everstep_bus.errors import TransientBusError
 from everstep_bus.interface import Proven, unheard
 from everstep_bus.memory.broker import MemoryBroker
 from everstep_bus.memory.connections import Link
-from everstep_bus.memory.stream import MemoryStream, Stored
+from everstep_bus.memory.stream import MESSAGE_ID, MemoryStream
+from everstep_bus.stored import Stored
 
 MISSING_STREAM_SECONDS: Final = 0.5
 """How long a reader waits before it looks again for a stream that is gone."""
@@ -80,8 +81,8 @@ class MemoryClient:
             raise TransientBusError(f"{subject!r} was not stored in time")
         connection = self.link.require()
         sequence = stream.append(subject, headers, payload, expected=expected)
-        if "Nats-Msg-Id" in headers and self._comes_true(mischief.duplicate):
-            again = {name: value for name, value in headers.items() if name != "Nats-Msg-Id"}
+        if MESSAGE_ID in headers and self._comes_true(mischief.duplicate):
+            again = {name: value for name, value in headers.items() if name != MESSAGE_ID}
             stream.append(subject, again, payload, expected=None)
         await asyncio.sleep(self.broker.dice.delay_seconds())
         lost = self._comes_true(mischief.lose_reply)
@@ -97,7 +98,7 @@ class MemoryClient:
     async def bury_letter(self, letter: DeadLetter, letter_id: str) -> None:
         """Publish a letter to DEAD under an id that makes a repeat harmless."""
         headers, payload = encode(letter, source=self.name)
-        headers["Nats-Msg-Id"] = letter_id
+        headers[MESSAGE_ID] = letter_id
         await self.write(DEAD, subjects.dead_subject(letter.subject), headers, payload)
 
     async def follow(

@@ -8,7 +8,8 @@ from everstep_contract.layout import Consumer
 from everstep_bus.delivery import Delivery
 from everstep_bus.memory.filters import admits
 from everstep_bus.memory.mischief import Dice
-from everstep_bus.memory.stream import MemoryStream, Stored
+from everstep_bus.memory.stream import MemoryStream
+from everstep_bus.stored import Stored
 
 
 @dataclass

@@ -6,16 +6,13 @@ from typing import Generic, TypeVar
 from everstep_contract.base import Model
 from everstep_contract.layout import Bucket, bucket_stream, bucket_subject
 
-from everstep_bus.decoding import decode_value
-from everstep_bus.delivery import Delivery
 from everstep_bus.errors import RevisionMismatchError, UndecodableMessageError
 from everstep_bus.interface import Entry, Proven, unheard
 from everstep_bus.memory.client import MemoryClient
-from everstep_bus.memory.stream import Stored
+from everstep_bus.stored import TOMBSTONE, Stored, entry_of
 from everstep_bus.timing import WATCH_CHECK_SECONDS
 
 M = TypeVar("M", bound=Model)
-TOMBSTONE = {"KV-Operation": "DEL"}
 
 
 class MemoryKeyValue(Generic[M]):
@@ -29,7 +26,7 @@ class MemoryKeyValue(Generic[M]):
 
     async def get(self, key: str) -> Entry[M] | None:
         stored = await self._last(key)
-        entry = self._entry(stored) if stored else None
+        entry = entry_of(self._bucket, stored) if stored else None
         return entry if entry and entry.value is not None else None
 
     async def put(self, key: str, value: M, *, expected: int) -> int:
@@ -42,7 +39,8 @@ class MemoryKeyValue(Generic[M]):
 
     async def entries(self) -> tuple[Entry[M], ...]:
         stream = await self._client.reach(self._spec)
-        entries = map(self._entry, stream.newest_per_subject())
+        newest = stream.newest_per_subject()
+        entries = (entry_of(self._bucket, stored) for stored in newest)
         living = (entry for entry in entries if entry.value is not None)
         return tuple(sorted(living, key=lambda entry: entry.key))
 
@@ -55,10 +53,10 @@ class MemoryKeyValue(Generic[M]):
                 continue
             seen[stored.subject] = stored
             try:
-                yield self._entry(stored)
+                yield entry_of(self._bucket, stored)
             except UndecodableMessageError as error:
-                delivery = Delivery(stored.subject, None, stored.payload, stored.sequence)
-                await self._client.bury(delivery, f"kv:{self._bucket.name}", str(error))
+                reader = f"kv:{self._bucket.name}"
+                await self._client.bury(stored.delivery(), reader, str(error))
 
     async def _write(self, key: str, headers: dict[str, str], payload: bytes, expected: int) -> int:
         subject = self._prefix + key
@@ -74,11 +72,4 @@ class MemoryKeyValue(Generic[M]):
 
     async def _tombstone_revision(self, key: str) -> int:
         last = await self._last(key)
-        return last.sequence if last and last.headers == TOMBSTONE else 0
-
-    def _entry(self, stored: Stored) -> Entry[M]:
-        key = stored.subject.removeprefix(self._prefix)
-        if stored.headers == TOMBSTONE:
-            return Entry(key, stored.sequence, None)
-        value = decode_value(key, stored.payload, self._bucket.model)
-        return Entry(key, stored.sequence, value)
+        return last.sequence if last and last.deletes else 0

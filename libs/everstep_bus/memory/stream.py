@@ -9,20 +9,11 @@ from everstep_contract.layout import Stream
 
 from everstep_bus.errors import RevisionMismatchError
 from everstep_bus.memory.signals import Changed
+from everstep_bus.stored import Stored
 
+MESSAGE_ID: Final = "Nats-Msg-Id"
 MAX_TAIL: Final = 1024
 """Messages whose writing can be undone by `MemoryStream.lose_tail`."""
-
-
-@dataclass(frozen=True)
-class Stored:
-    """One message of a stream."""
-
-    sequence: int
-    subject: str
-    headers: Mapping[str, str]
-    payload: bytes
-    message_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,15 +46,14 @@ class MemoryStream:
         Raises:
             RevisionMismatchError: The subject's last sequence is not ``expected``.
         """
-        message_id = headers.get("Nats-Msg-Id")
-        known = self._known(message_id)
+        known = self._known(headers.get(MESSAGE_ID))
         if known is not None:
             return known
         last = self._last.get(subject)
         if expected is not None and expected != (last.sequence if last else 0):
             raise RevisionMismatchError(key=subject, expected=expected)
         self.last_sequence += 1
-        stored = Stored(self.last_sequence, subject, headers, payload, message_id)
+        stored = Stored(self.last_sequence, subject, headers, payload)
         self._store(stored, last)
         self.changed.notify()
         return stored.sequence
@@ -118,14 +108,15 @@ class MemoryStream:
         if replaced is not None:
             del self._messages[replaced.sequence]
         self._messages[stored.sequence] = self._last[stored.subject] = stored
-        if stored.message_id is not None:
-            self._ids[stored.message_id] = (stored.sequence, self._clock())
+        message_id = stored.headers.get(MESSAGE_ID)
+        if message_id is not None:
+            self._ids[message_id] = (stored.sequence, self._clock())
         self._tail.append(_Written(stored, replaced))
 
     def _undo(self, written: _Written) -> None:
         stored, replaced = written.stored, written.replaced
         del self._messages[stored.sequence]
-        self._ids.pop(stored.message_id or "", None)
+        self._ids.pop(stored.headers.get(MESSAGE_ID, ""), None)
         self.last_sequence = stored.sequence - 1
         before = replaced or self._before(stored)
         if before is None:

@@ -21,20 +21,20 @@ from everstep_contract.telemetry import MemberReport
 from nats.aio.msg import Msg
 
 from everstep_bus.counts import BusCounts
-from everstep_bus.decoding import decode_on
-from everstep_bus.delivery import Delivery, received_of
+from everstep_bus.delivery import received_of
 from everstep_bus.errors import NoReplyError, TransientBusError, UndecodableMessageError
 from everstep_bus.interface import Handler, PostedOrder, Proven, Received, unheard
 from everstep_bus.nats.answering import answering
 from everstep_bus.nats.consuming import Consuming
 from everstep_bus.nats.feed import subscribed
 from everstep_bus.nats.following import history, newest
-from everstep_bus.nats.jetstream import JetStream, Stored
+from everstep_bus.nats.jetstream import JetStream
 from everstep_bus.nats.kv import NatsKeyValue
 from everstep_bus.nats.link import Address, Link, open_link
 from everstep_bus.nats.session import Session
 from everstep_bus.orders import OrderView
 from everstep_bus.rpc import Service, open_reply
+from everstep_bus.stored import Stored
 from everstep_bus.timing import ORDER_RESYNC_SECONDS, WATCH_CHECK_SECONDS
 
 MAX_UNSENT_BYTES: Final = 1 << 20
@@ -101,7 +101,7 @@ class NatsBus:
 
     async def last_order(self, job: JobKey) -> PostedOrder | None:
         stored = await self._last_order(job)
-        return PostedOrder(_decode(stored, Order), stored.sequence) if stored else None
+        return PostedOrder(stored.message(Order), stored.sequence) if stored else None
 
     async def orders(self, job: JobKey) -> AsyncIterator[Order]:
         view, buried = OrderView(), 0
@@ -127,7 +127,7 @@ class NatsBus:
     async def facts(self, filters: tuple[str, ...]) -> AsyncIterator[Received]:
         async for stored in history(self._jetstream, EVENTS, filters):
             try:
-                received = received_of(_delivery(stored))
+                received = received_of(stored.delivery())
             except UndecodableMessageError:
                 continue  # its durable consumers bury it
             yield received
@@ -174,9 +174,9 @@ class NatsBus:
 
     async def _decode_or_bury(self, stored: Stored, expected: type[X], reader: str) -> X | None:
         try:
-            return _decode(stored, expected)
+            return stored.message(expected)
         except UndecodableMessageError as error:
-            await self._jetstream.bury(_delivery(stored), reader, str(error))
+            await self._jetstream.bury(stored.delivery(), reader, str(error))
             return None
 
 
@@ -215,11 +215,3 @@ def _repeated(message: Msg, job: JobKey) -> Stored:
     headers = message.headers or {}
     sequence = int(headers.get("Nats-Sequence", 0))
     return Stored(sequence, subjects.order_subject(job), headers, message.data)
-
-
-def _decode(stored: Stored, expected: type[X]) -> X:
-    return decode_on(stored.subject, stored.headers, stored.payload, expected)
-
-
-def _delivery(stored: Stored) -> Delivery:
-    return Delivery(stored.subject, stored.headers, stored.payload, stored.sequence)

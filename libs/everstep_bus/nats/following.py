@@ -19,9 +19,10 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
 from everstep_bus.errors import TransientBusError
 from everstep_bus.interface import Proven, unheard
-from everstep_bus.nats.jetstream import JetStream, Stored
+from everstep_bus.nats.jetstream import JetStream
 from everstep_bus.nats.link import backoff_seconds
 from everstep_bus.nats.pull import ConsumerLostError, PulledFrom, pulling
+from everstep_bus.stored import Stored
 
 BATCH: Final = 256
 """Messages on their way to a slow reader; what is overwritten meanwhile never travels."""

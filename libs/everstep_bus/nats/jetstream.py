@@ -20,21 +20,12 @@ from everstep_bus.errors import RevisionMismatchError
 from everstep_bus.nats.link import Link
 from everstep_bus.nats.provision import provision
 from everstep_bus.nats.session import STREAM_NOT_FOUND, MissingStreamError, Session
+from everstep_bus.stored import Stored
 
 WRONG_LAST_SEQUENCE: Final = (10071, 10164)
 """Error codes of a failed condition, of servers that do and do not say the sequence."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Stored:
-    """One message of a stream."""
-
-    sequence: int
-    subject: str
-    headers: Mapping[str, str]
-    payload: bytes
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,14 @@ from typing import Final, Generic, TypeVar
 from everstep_contract.base import Model
 from everstep_contract.layout import Bucket, bucket_stream, bucket_subject
 
-from everstep_bus.decoding import decode_value
-from everstep_bus.delivery import Delivery
 from everstep_bus.errors import RevisionMismatchError, UndecodableMessageError
 from everstep_bus.interface import Entry, Proven, unheard
 from everstep_bus.nats.following import newest
-from everstep_bus.nats.jetstream import JetStream, Stored
+from everstep_bus.nats.jetstream import JetStream
+from everstep_bus.stored import TOMBSTONE, entry_of
 from everstep_bus.timing import WATCH_CHECK_SECONDS
 
 M = TypeVar("M", bound=Model)
-OPERATION: Final = "KV-Operation"
 CONCURRENT_READS: Final = 32
 
 
@@ -31,7 +29,7 @@ class NatsKeyValue(Generic[M]):
 
     async def get(self, key: str) -> Entry[M] | None:
         stored = await self._jetstream.last(self._spec, self._prefix + key)
-        entry = self._entry(stored) if stored else None
+        entry = entry_of(self._bucket, stored) if stored else None
         return entry if entry and entry.value is not None else None
 
     async def put(self, key: str, value: M, *, expected: int) -> int:
@@ -40,7 +38,7 @@ class NatsKeyValue(Generic[M]):
         return await self._write(key, {}, value.model_dump_json().encode(), expected)
 
     async def delete(self, key: str, *, expected: int) -> None:
-        await self._write(key, {OPERATION: "DEL"}, b"", expected)
+        await self._write(key, TOMBSTONE, b"", expected)
 
     async def entries(self) -> tuple[Entry[M], ...]:
         subjects = await self._jetstream.subjects(self._spec, self._spec.subjects[0])
@@ -58,10 +56,10 @@ class NatsKeyValue(Generic[M]):
             self._jetstream, self._spec, check_seconds=WATCH_CHECK_SECONDS, proven=proven
         ):
             try:
-                entry = self._entry(stored)
+                entry = entry_of(self._bucket, stored)
             except UndecodableMessageError as error:
-                delivery = Delivery(stored.subject, stored.headers, stored.payload, stored.sequence)
-                await self._jetstream.bury(delivery, f"kv:{self._bucket.name}", str(error))
+                reader = f"kv:{self._bucket.name}"
+                await self._jetstream.bury(stored.delivery(), reader, str(error))
                 continue
             yield entry
 
@@ -76,11 +74,4 @@ class NatsKeyValue(Generic[M]):
 
     async def _tombstone_revision(self, key: str) -> int:
         last = await self._jetstream.last(self._spec, self._prefix + key)
-        return last.sequence if last and OPERATION in last.headers else 0
-
-    def _entry(self, stored: Stored) -> Entry[M]:
-        key = stored.subject.removeprefix(self._prefix)
-        if OPERATION in stored.headers:
-            return Entry(key, stored.sequence, None)
-        value = decode_value(key, stored.payload, self._bucket.model)
-        return Entry(key, stored.sequence, value)
+        return last.sequence if last and last.deletes else 0
