@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from everstep_cli.drill.faults import FaultName
+from everstep_cli.errors import MisuseError
 from everstep_cli.options import (
     DEFAULT_NATS_URL,
     Access,
@@ -43,6 +44,18 @@ def drill(  # noqa: PLR0913  # a command line
     keep: Annotated[
         Path | None, typer.Option(help="Keep logs and the bus's store in this new folder.")
     ] = None,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            resolve_path=True,
+            help="Train this, which calls everstep.join(), instead of the drill's own model.",
+        ),
+    ] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="-- ARGUMENT ...", help="Of the script.")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show every event.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
@@ -52,7 +65,10 @@ def drill(  # noqa: PLR0913  # a command line
     """
     from everstep_cli.drill.command import Wanted, drill_and_show
 
-    wanted = Wanted(fault, seed, nproc, keep, against_torchrun=bool(against))
+    if arguments and not script:
+        raise MisuseError(f"{arguments[0]!r} is no flag of a drill; arguments are --script's")
+    training = (str(script), *(arguments or ())) if script else ()
+    wanted = Wanted(fault, seed, nproc, keep, bool(against), training)
     drill_and_show(wanted, verbose=verbose, as_json=as_json)
 
 

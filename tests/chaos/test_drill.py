@@ -20,10 +20,10 @@ SEEDS = tuple(range(1, 1 + int(os.environ.get("DRILL_SEEDS", "1"))))
 """How often the slow tests repeat each fault; ten before a release."""
 
 
-def drill(fault: FaultName, seed: int) -> dict[str, Any]:
+def drill(fault: FaultName, seed: int, *more: str) -> dict[str, Any]:
     """Run one drill; its document, with what it said where it is not healed."""
     command = [sys.executable, "-m", "everstep_cli", "drill", "--json"]
-    command += ["--fault", fault, "--seed", str(seed)]
+    command += ["--fault", fault, "--seed", str(seed), *more]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=DRILL_SECONDS, check=False
     )
@@ -32,6 +32,18 @@ def drill(fault: FaultName, seed: int) -> dict[str, Any]:
     assert document["healed"], done.stderr[-3000:]
     assert done.returncode == 0, done.stderr[-3000:]
     return document
+
+
+def run_drill(*flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a drill that is not expected to come far."""
+    return subprocess.run(
+        [sys.executable, "-m", "everstep_cli", "drill", *flags],
+        capture_output=True,
+        text=True,
+        env=os.environ | variables,
+        timeout=DRILL_SECONDS / 4,
+        check=False,
+    )
 
 
 def check(fault: FaultName, seed: int) -> None:
@@ -48,6 +60,23 @@ def check(fault: FaultName, seed: int) -> None:
 @pytest.mark.parametrize("fault", QUICK)
 def test_a_drill_heals_and_loses_no_step(fault: FaultName) -> None:
     check(fault, seed=7)
+
+
+@pytest.mark.timeout(DRILL_SECONDS)
+def test_a_drill_takes_the_users_own_script() -> None:
+    script = Path(__file__).parents[2] / "trainer" / "examples" / "train.py"
+    document = drill(FaultName.CRASH, 7, "--script", str(script), "--", "--steps", "100000")
+    assert document["steps_lost"] == 0
+    assert document["workers_kept"]
+    assert document["loss_first"] is not None
+
+
+@pytest.mark.timeout(DRILL_SECONDS)
+def test_a_script_that_fails_at_once_ends_the_drill_with_its_last_words(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("raise SystemExit('no data')")
+    done = run_drill("--script", str(tmp_path / "broken.py"))
+    assert done.returncode == 1
+    assert "ended (Failed); it said last: " in done.stderr
 
 
 @pytest.mark.slow
@@ -86,15 +115,6 @@ def test_a_service_that_dies_at_its_start_ends_the_drill_with_its_last_words(
     broken.mkdir()
     (broken / "__init__.py").touch()
     (broken / "__main__.py").write_text("raise SystemExit('it is broken')")
-    path = os.pathsep.join([str(tmp_path), *sys.path])
-    command = [sys.executable, "-m", "everstep_cli", "drill"]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": path},
-        timeout=DRILL_SECONDS / 4,
-        check=False,
-    )
+    done = run_drill(PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]))
     assert done.returncode == 1
     assert "everstep: rescaler ended with status 1: it is broken" in done.stderr

@@ -20,6 +20,7 @@ from everstep_trainer import drill_torchrun, drill_train
 from everstep_trainer.backend import host_store
 from everstep_trainer.backend.group import InterruptibleGroup
 from everstep_trainer.link import PAGE_FD_VARIABLE, SOCKET_FD_VARIABLE
+from everstep_trainer.step_log import STEP_LOG_VARIABLE
 from support.ranks import Link
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -281,7 +282,8 @@ def drill(
     """The drill's own script, as `everstep run` starts it, or alone."""
     if descriptors is not None:
         inherit(descriptors, local_rank)
-    sys.argv = ["drill_train.py", "--log-directory", directory, "--steps", str(steps)]
+    os.environ[STEP_LOG_VARIABLE] = directory
+    sys.argv = ["drill_train.py", "--steps", str(steps)]
     drill_train.main()
     link.say("ended")
 
@@ -289,6 +291,6 @@ def drill(
 def plain_drill(link: Link, *, directory: str, steps: int) -> None:
     """The drill's comparison, as torchrun starts it, in a world of one."""
     os.environ |= {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    sys.argv = ["drill_torchrun.py", "--log-directory", directory, "--steps", str(steps)]
+    sys.argv = ["drill_torchrun.py", "--directory", directory, "--steps", str(steps)]
     drill_torchrun.main()
     link.say("ended")

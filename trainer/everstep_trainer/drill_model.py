@@ -6,13 +6,9 @@ averaging (10 MB a step), few enough that a step takes a fraction of a second.
 """
 
 import argparse
-import json
-import os
-import time
 from collections.abc import Iterable
-from pathlib import Path
 from pydoc_data import topics
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import nn
@@ -109,29 +105,9 @@ class Text:
         return [self._bytes[start : start + CONTEXT_BYTES + 1].long().unsqueeze(0)]
 
 
-class StepLog:
-    """What a worker did, one JSON line an event, each written by one call.
-
-    Lines of a process that dies are whole or absent. ``t`` is CLOCK_MONOTONIC in seconds, one
-    clock for all processes of a machine; ``wall`` is seconds since 1970.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        path = directory / f"worker-{os.getpid()}.jsonl"
-        self._fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
-
-    def write(self, event: str, **more: Any) -> None:
-        """Append one event."""
-        now = {"t": time.monotonic(), "wall": time.time()}
-        row = {**now, "event": event, "pid": os.getpid(), **more}
-        os.write(self._fd, json.dumps(row).encode() + b"\n")
-
-
 def argument_parser(description: str) -> argparse.ArgumentParser:
     """What both scripts understand."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--log-directory", type=Path, required=True, help="where to write steps")
     parser.add_argument("--steps", type=int, default=1_000_000, help="optimizer steps in all")
     parser.add_argument("--seed", type=int, default=0, help="of the model and of the data")
     return parser

@@ -1,6 +1,6 @@
 """The same training as `drill_train`, as it is written for plain torchrun: the drill's comparison.
 
-    torchrun --nnodes 6:8 trainer/everstep_trainer/drill_torchrun.py --log-directory DIR
+    torchrun --nnodes 6:8 trainer/everstep_trainer/drill_torchrun.py --directory DIR
 
 A checkpoint every 20 steps on shared storage, and every new process resumes from the newest.
 """
@@ -15,13 +15,13 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from everstep_trainer.drill_model import (
-    StepLog,
     Text,
     argument_parser,
     make_model,
     make_optimizer,
     make_scheduler,
 )
+from everstep_trainer.step_log import StepLog
 
 CHECKPOINT_EVERY: Final = 20
 
@@ -29,13 +29,14 @@ CHECKPOINT_EVERY: Final = 20
 def main() -> None:
     """Train until the steps are done, or until torchrun ends this process."""
     parser = argument_parser("Train the drill's model under plain torchrun.")
+    parser.add_argument("--directory", type=Path, required=True, help="of steps and checkpoint")
     parser.add_argument(
         "--timeout-seconds", type=float, default=0.0, help="of collectives; 0: torch's own"
     )
     arguments = parser.parse_args()
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     place = {"member": str(os.getppid()), "rank": rank, "world_size": world_size, "generation": 0}
-    log = StepLog(arguments.log_directory)
+    log = StepLog(arguments.directory)
     log.write("start", **place)
     timeout = timedelta(seconds=arguments.timeout_seconds) if arguments.timeout_seconds else None
     dist.init_process_group("gloo", timeout=timeout)
@@ -44,7 +45,7 @@ def main() -> None:
     optimizer = make_optimizer(own)
     scheduler = make_scheduler(optimizer)
     parts = {"model": own, "optimizer": optimizer, "scheduler": scheduler}
-    checkpoint = arguments.log_directory / "checkpoint.pt"
+    checkpoint = arguments.directory / "checkpoint.pt"
     first = _load(checkpoint, parts)
     log.write("formed", step=first, **place)
     text = Text(arguments.seed)

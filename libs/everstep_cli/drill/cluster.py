@@ -10,6 +10,7 @@ import aiohttp
 from everstep_cli.errors import CommandError
 
 TIMEOUT: Final = aiohttp.ClientTimeout(total=20)
+PODS: Final = "api/v1/namespaces/{namespace}/pods"
 JOBS: Final = "apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs"
 
 
@@ -49,6 +50,17 @@ class ClusterClient:
         """Forbid new pods on a node, or allow them again, as an operator would."""
         await self._ask("PATCH", f"api/v1/nodes/{node}", {"spec": {"unschedulable": cordoned}})
 
+    async def ended_pod(self, namespace: str) -> str | None:
+        """A pod of which every container has ended, with its last line; None if all run."""
+        pods = await self._ask("GET", PODS.format(namespace=namespace))
+        ended = [pod for pod in pods["items"] if pod["status"]["phase"] in ("Failed", "Succeeded")]
+        if not ended:
+            return None
+        name = ended[0]["metadata"]["name"]
+        log = await self._text("GET", f"{PODS.format(namespace=namespace)}/{name}/log", None)
+        last = (log.strip().splitlines() or ["nothing"])[-1]
+        return f"{name} ended ({ended[0]['status']['phase']}); it said last: {last}"
+
     async def nodes(self) -> dict[str, Node]:
         """All nodes by name."""
         state = await self._ask("GET", "everstep-sim/state")
@@ -64,6 +76,10 @@ class ClusterClient:
         return float(done["unix_seconds"])
 
     async def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(await self._text(method, path, body))
+        return answer
+
+    async def _text(self, method: str, path: str, body: object) -> str:
         headers = {"Content-Type": "application/json"}
         if method == "PATCH":
             headers["Content-Type"] = "application/merge-patch+json"
@@ -75,7 +91,6 @@ class ClusterClient:
                 text = await response.text()
                 if not response.ok:
                     raise CommandError(f"{method} {path}: {response.status} {text[:200]}")
-                answer: dict[str, Any] = json.loads(text)
-                return answer
+                return text
         except (TimeoutError, aiohttp.ClientError) as error:
             raise CommandError(f"the simulated cluster does not answer: {error}") from error

@@ -24,13 +24,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the command line asks for; without a seed another one each time."""
+    """What the command line asks for; without a seed another one each time.
+
+    ``script``: with its arguments; empty for the drill's own.
+    """
 
     fault: FaultName
     seed: int | None
     nproc: int
     keep: Path | None
     against_torchrun: bool
+    script: tuple[str, ...] = ()
 
 
 def drill_and_show(wanted: Wanted, *, verbose: bool, as_json: bool) -> None:
@@ -42,6 +46,8 @@ def drill_and_show(wanted: Wanted, *, verbose: bool, as_json: bool) -> None:
         Exit: It is not as expected, and what is not was printed.
     """
     fault = FAULTS[wanted.fault]
+    if wanted.against_torchrun and wanted.script:
+        raise MisuseError("--against torchrun trains the drill's own model: leave --script out")
     if wanted.against_torchrun and fault.torchrun is None:
         able = ", ".join(name for name, row in FAULTS.items() if row.torchrun)
         raise MisuseError(
@@ -59,7 +65,7 @@ def drill_and_show(wanted: Wanted, *, verbose: bool, as_json: bool) -> None:
     with Board(console, verbose=verbose) as board:
         board.say(f"drill {fault.name}, seed {seed}")
         drill = Drill(
-            fault, seed, wanted.nproc, against_torchrun=wanted.against_torchrun, keep=wanted.keep
+            fault, seed, wanted.nproc, wanted.against_torchrun, wanted.keep, wanted.script
         )
         document, shortfalls = asyncio.run(_until_told(run_drill(drill, board)))
     console.print(milestone_table(document))

@@ -10,7 +10,8 @@ JOB: Final = JobKey(namespace="training", name="drill")
 TASK: Final = "worker"
 RUN: Final = ("everstep", "run")
 """What the pods' command begins with; a pod template server knows it by this."""
-TRAINER: Final = "everstep_trainer.drill_train"
+TRAINER: Final = ("-m", "everstep_trainer.drill_train")
+"""What is trained where no script is given."""
 DOWNWARD: Final = {
     "EVERSTEP_JOB_NAMESPACE": "metadata.namespace",
     "EVERSTEP_JOB_NAME": "metadata.labels['volcano.sh/job-name']",
@@ -25,22 +26,24 @@ DOWNWARD: Final = {
 
 @dataclass(frozen=True)
 class Gang:
-    """How many members, how few may go on, and how many workers each has."""
+    """How many members, how few may go on, how many workers each has, and what they train.
+
+    ``training``: a script, or ``-m`` and a module, and its arguments.
+    """
 
     members: int
     min_member: int
     nproc: int
+    training: tuple[str, ...] = TRAINER
 
 
-def job_manifest(
-    gang: Gang, arguments: tuple[str, ...], variables: Mapping[str, str]
-) -> dict[str, Any]:
+def job_manifest(gang: Gang, variables: Mapping[str, str]) -> dict[str, Any]:
     """A Job with no policies: a deleted pod is remade under its own index and costs no retry."""
     command = (
         *RUN,
         *("--nnodes", f"{gang.min_member}:{gang.members}"),
         *("--nproc-per-node", str(gang.nproc)),
-        *("-m", TRAINER, *arguments),
+        *gang.training,
     )
     container = {
         "name": "trainer",

@@ -17,7 +17,7 @@ from everstep_cli.drill.folder import temporary_folder
 from everstep_cli.drill.injection import Injection
 from everstep_cli.drill.judge import STEPS_AFTER, Observations, document_of, shortfalls
 from everstep_cli.drill.leftovers import leftovers, shared_memory_files
-from everstep_cli.drill.manifest import Gang
+from everstep_cli.drill.manifest import TRAINER, Gang
 from everstep_cli.drill.processes import Processes
 from everstep_cli.drill.stage import Stage
 from everstep_cli.drill.torchrun import TorchrunPlan, against_torchrun
@@ -28,6 +28,8 @@ from everstep_cli.waiting import seen
 
 START_SECONDS: Final = 180.0
 """How long eight members may take to their first common steps: they import torch on two cores."""
+PODS_SECONDS: Final = 5.0
+"""How often is looked whether a member has ended before it took a step."""
 FIRST_STEPS: Final = 10
 """Steps before the fault: enough for a median."""
 GO_ON_SECONDS: Final = 60.0
@@ -40,13 +42,17 @@ GHOST_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class Drill:
-    """What to do; ``keep``: a folder for logs and store that is not removed afterwards."""
+    """What to do; ``keep``: a folder for logs and store that is not removed afterwards.
+
+    ``script``: what is trained instead of the drill's own model, and its arguments.
+    """
 
     fault: Fault
     seed: int
     nproc: int
     against_torchrun: bool
     keep: Path | None
+    script: tuple[str, ...] = ()
 
 
 async def run_drill(drill: Drill, board: Board) -> tuple[DrillDocument, tuple[str, ...]]:
@@ -84,7 +90,7 @@ async def _against(drill: Drill, board: Board, folder: Path, processes: Processe
 
 
 async def _observe(drill: Drill, board: Board, folder: Path, processes: Processes) -> Observations:
-    gang = Gang(members=MEMBERS, min_member=MIN_MEMBER, nproc=drill.nproc)
+    gang = Gang(MEMBERS, MIN_MEMBER, drill.nproc, drill.script or TRAINER)
     board.say("starting nats-server, a simulated cluster, four services and eight members")
     tripped = tripped_service(drill.fault)
     async with Stage(folder, processes, gang, tripped) as stage, stage.bus() as bus:
@@ -129,9 +135,14 @@ async def first_steps(stage: Stage, watch: Watch, gang: Gang) -> None:
         stage.require_all()
         return watch.stepping(gang.members, after=0) or None
 
-    if not await seen(stepping, within_seconds=START_SECONDS):
-        raise CommandError(f"no first step of all members within {START_SECONDS:g} s")
-    await _steps(stage, watch, FIRST_STEPS)
+    for _ in range(int(START_SECONDS / PODS_SECONDS)):
+        if await seen(stepping, within_seconds=PODS_SECONDS):
+            await _steps(stage, watch, FIRST_STEPS)
+            return
+        await stage.require_members()
+    raise CommandError(
+        f"no first step of all members within {START_SECONDS:g} s: a script must call everstep.join"
+    )
 
 
 async def _go_on(stage: Stage, watch: Watch, since: datetime) -> None:
@@ -175,4 +186,5 @@ async def _gather(
         hurt=frozenset(member.incarnation for member in injured.members),
         hurt_pids=frozenset(injured.pids),
         problem=problem,
+        must_learn=not drill.script,
     )

@@ -111,6 +111,16 @@ class Stage:
         for name in ("template", "cluster", *SERVICES):
             self._require(name)
 
+    async def require_members(self) -> None:
+        """Make sure that no member has ended by itself.
+
+        Raises:
+            CommandError: One has; with its last words.
+        """
+        ended = await self.cluster.ended_pod(JOB.namespace)
+        if ended is not None:
+            raise CommandError(ended)
+
     def _require(self, name: str) -> None:
         ended = self._processes.ended(name)
         if ended is not None:
@@ -186,9 +196,10 @@ class Stage:
         variables = {
             "EVERSTEP_NATS_URL": self._server.url,
             "EVERSTEP_NATS_SEED_PATH": str(agent_seed_path(self._credentials, JOB)),
+            "EVERSTEP_STEP_LOG": str(self.workers),
             MARK_VARIABLE: self._processes.mark,
         }
-        return job_manifest(self._gang, ("--log-directory", str(self.workers)), variables)
+        return job_manifest(self._gang, variables)
 
     async def _said(self, name: str, start: str) -> str:
         """The line that a process says when it is ready."""

@@ -83,7 +83,7 @@ def _agent(name: str, port: int, workers: Path, *, host: bool) -> Program:
         *(f"--nnodes={MIN_MEMBER}:{MEMBERS}", "--nproc-per-node=1", "--max-restarts=100"),
         *("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=drill"),
         *(f"--rdzv-conf={TUNED},is_host={int(host)}", "--monitor-interval=0.1"),
-        *("-m", "everstep_trainer.drill_torchrun", "--log-directory", str(workers)),
+        *("-m", "everstep_trainer.drill_torchrun", "--directory", str(workers)),
         *("--timeout-seconds", str(GROUP_TIMEOUT_SECONDS)),
     )
     variables = {

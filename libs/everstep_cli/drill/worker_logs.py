@@ -24,7 +24,7 @@ class StepLine:
     world_size: int
     generation: int
     step: int
-    loss: float
+    loss: float | None
 
 
 def read_steps(folder: Path) -> tuple[StepLine, ...]:
@@ -83,8 +83,11 @@ def median_step_seconds(steps: Sequence[StepLine], *, until: float) -> float | N
 
 
 def losses(steps: Sequence[StepLine]) -> tuple[float | None, float | None]:
-    """The loss at the start and at the end, each a mean over a few steps of rank 0."""
-    found = [step.loss for step in steps if step.rank == 0]
+    """The loss at the start and at the end, each a mean over a few steps of rank 0.
+
+    None where the script tells `Step.completed` no loss.
+    """
+    found = [step.loss for step in steps if step.rank == 0 and step.loss is not None]
     if not found:
         return None, None
     return fmean(found[:LOSS_WINDOW_STEPS]), fmean(found[-LOSS_WINDOW_STEPS:])

@@ -37,6 +37,10 @@ class AgentSettings(ProcessSettings):
     connect_seconds: float = Field(default=30.0, gt=0, description="To the first connection.")
     leave_seconds: float = Field(default=5.0, gt=0, description="See agent.model.Limits.")
     grace_seconds: float = Field(default=10.0, gt=0, description="Of workers told to end.")
+    step_log: str = Field(
+        default="",
+        description="Folder in which each worker writes down its steps; made if need be.",
+    )
 
     def host(self) -> str:
         """The numeric address that peers reach this member under.

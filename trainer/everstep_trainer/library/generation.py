@@ -174,6 +174,7 @@ class Generation:
                 steps_lost=lost,
             )
         )
+        self._note("formed")
 
     def _require_tracked(self, frozen: tuple[nn.Module, ...]) -> None:
         """Whatever DDP was kept from making equal has to be agreed on instead."""
@@ -210,6 +211,7 @@ class Generation:
         worker.state.complete_turn(self.number)
         worker.page.write("step", self.step)
         worker.page.add_step_seconds(seconds)
+        self._note("step", loss=self._loss())
         if not self._has_stepped:
             self._has_stepped = True
             worker.tell(
@@ -220,6 +222,24 @@ class Generation:
                     step_seconds=seconds,
                 )
             )
+
+    def _note(self, event: str, **more: float | None) -> None:
+        """Write it down, where the workers' own evidence is wanted."""
+        if self._worker.step_log is not None:
+            self._worker.step_log.write(
+                event,
+                step=self.step,
+                generation=self.number,
+                member=self.members[self.rank],
+                rank=self.rank,
+                world_size=self.world_size,
+                **more,
+            )
+
+    def _loss(self) -> float | None:
+        """What the script said of the running step's loss; asks a GPU only for a step log."""
+        loss = self._step.loss if self._step and self._worker.step_log else None
+        return None if loss is None else float(loss)
 
     def _enter_phase(self, phase: str) -> None:
         self._worker.page.enter_phase(phase, time.monotonic_ns())

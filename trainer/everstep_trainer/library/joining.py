@@ -15,6 +15,7 @@ from everstep_trainer.library.state import JobState
 from everstep_trainer.library.worker import Collectives, Worker
 from everstep_trainer.link import Hello
 from everstep_trainer.page import Page
+from everstep_trainer.step_log import StepLog
 
 log = logging.getLogger("everstep")
 
@@ -59,7 +60,8 @@ def _join_agent(launch: Launch, collectives: Collectives, snapshot_every: int | 
     connection, page = socket.socket(fileno=launch.link_fd), Page(launch.page_fd)
     orders = Orders()
     link = Link(connection, orders)
-    worker = Worker(page, JobState(page, snapshot_every), link.send, collectives)
+    state, steps = JobState(page, snapshot_every), StepLog.wanted(os.environ)
+    worker = Worker(page, state, link.send, collectives, steps)
     link.send(Hello(local_rank=launch.local_rank, pid=os.getpid()))
     _held.append(link)
     return Job(worker, orders, os.environ)
@@ -69,6 +71,7 @@ def _join_alone(collectives: Collectives, snapshot_every: int | None) -> Job:
     log.info("not started by `everstep run`: training alone, nothing will be healed")
     agent = OwnAgent()
     state = JobState(agent.page, snapshot_every)
-    worker = Worker(agent.page, state, agent.hear, collectives)
+    steps = StepLog.wanted(os.environ)
+    worker = Worker(agent.page, state, agent.hear, collectives, steps)
     _held.append(agent)
     return Job(worker, agent.orders, os.environ, grace=timedelta(0))

@@ -14,6 +14,7 @@ from everstep_trainer.library.loaders import BatchSource, Loader
 from everstep_trainer.library.state import JobState
 from everstep_trainer.link import ToAgent
 from everstep_trainer.page import Page
+from everstep_trainer.step_log import StepLog
 
 log = logging.getLogger("everstep")
 
@@ -65,11 +66,13 @@ class Worker:
         state: JobState,
         tell: Callable[[ToAgent], None],
         collectives: Collectives,
+        step_log: StepLog | None = None,
     ) -> None:
         self.page = page
         self.state = state
         self.tell = tell
         self.collectives = collectives
+        self.step_log = step_log
         self._source = BatchSource(None)
 
     def wait_for_agent(self, is_enough: Callable[[int], bool], ending: Ending) -> bool:
