@@ -1,8 +1,9 @@
 """Time as an argument: the system's clock, or one that a test or a simulation moves."""
 
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, Self
 
 
 class Clock(Protocol):
@@ -25,3 +26,16 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Now: ``at`` for stamps, ``monotonic`` seconds for every judgement about durations."""
+
+    at: datetime
+    monotonic: float
+
+    @classmethod
+    def of(cls, clock: Clock) -> Self:
+        """What the clock says."""
+        return cls(clock.now(), clock.monotonic())

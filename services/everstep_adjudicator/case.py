@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from everstep_contract.record import JobRecord
+from everstep_runtime.clock import Moment
 
 from everstep_adjudicator.evidence import Judgement, judge, silent
-from everstep_adjudicator.model import JobView, Moment
+from everstep_adjudicator.model import JobView
 from everstep_adjudicator.policy import Policy
 
 

@@ -7,6 +7,8 @@ only say later it says with the instant, so that the loop sleeps until then.
 from collections.abc import Callable
 from typing import Final
 
+from everstep_runtime.clock import Moment
+
 from everstep_adjudicator.actions import Announce, Decision, Later, Wait
 from everstep_adjudicator.admission import (
     rule_on_a_lost_record,
@@ -23,7 +25,7 @@ from everstep_adjudicator.losses import (
     rule_on_forming,
     rule_on_losses,
 )
-from everstep_adjudicator.model import JobView, Moment
+from everstep_adjudicator.model import JobView
 from everstep_adjudicator.phases import advance_phases, end_with_the_job
 from everstep_adjudicator.policy import Policy
 from everstep_adjudicator.probing import ask_around

@@ -17,7 +17,7 @@ from everstep_contract.queries import (
 )
 from everstep_contract.record import IncidentRecord
 from everstep_contract.telemetry import MemberReport
-from everstep_runtime.clock import Clock
+from everstep_runtime.clock import Clock, Moment
 
 from everstep_adjudicator.actions import (
     Advance,
@@ -39,7 +39,7 @@ from everstep_adjudicator.fold_members import is_heartbeat
 from everstep_adjudicator.forming import renamed
 from everstep_adjudicator.incidents import stray
 from everstep_adjudicator.metrics import DECIDING
-from everstep_adjudicator.model import JobView, Moment
+from everstep_adjudicator.model import JobView
 from everstep_adjudicator.operators import obey
 from everstep_adjudicator.policy import Policy
 
@@ -221,7 +221,7 @@ class Desk:
         self._view = fold(self._view, fact, self._now())
 
     def _now(self) -> Moment:
-        return Moment(self._clock.now(), self._clock.monotonic())
+        return Moment.of(self._clock)
 
 
 def _tell(before: JobView, view: JobView, decision: Decision) -> None:

@@ -6,15 +6,9 @@ from typing import Final
 
 from everstep_contract.identity import Seat
 from everstep_contract.verdicts import Evidence, EvidenceKind
+from everstep_runtime.clock import Moment
 
-from everstep_adjudicator.model import (
-    FRESH_SECONDS,
-    SILENCE,
-    STALL_FACTOR,
-    JobView,
-    Moment,
-    Suspicion,
-)
+from everstep_adjudicator.model import FRESH_SECONDS, SILENCE, STALL_FACTOR, JobView, Suspicion
 from everstep_adjudicator.policy import Policy
 
 PROOF_OF_DEATH: Final[frozenset[EvidenceKind]] = frozenset(

@@ -20,6 +20,7 @@ from everstep_contract.facts.member import (
 from everstep_contract.facts.node import NodeObserved, WatcherBlinded, WatcherSighted
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
 from everstep_contract.telemetry import MemberReport
+from everstep_runtime.clock import Moment
 
 from everstep_adjudicator import fold_evidence, fold_members
 from everstep_adjudicator.actions import (
@@ -31,7 +32,7 @@ from everstep_adjudicator.actions import (
     ProbeEnded,
     Recorded,
 )
-from everstep_adjudicator.model import JobView, Moment, Progress
+from everstep_adjudicator.model import JobView, Progress
 
 
 def fold(view: JobView, fact: Heard, now: Moment) -> JobView:

@@ -9,6 +9,7 @@ from everstep_contract.facts.node import NodeObserved
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
 from everstep_contract.queries import ProbeMember
 from everstep_contract.telemetry import MemberReport
+from everstep_runtime.clock import Moment
 
 from everstep_adjudicator.actions import ProbeEnded
 from everstep_adjudicator.model import (
@@ -16,7 +17,6 @@ from everstep_adjudicator.model import (
     SILENCE,
     STALL_FACTOR,
     JobView,
-    Moment,
     ProbeAnswer,
     Probing,
     Stamped,

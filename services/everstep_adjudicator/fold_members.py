@@ -6,9 +6,10 @@ from typing import Final
 from everstep_contract.facts.member import MemberFormed, MemberJoined, MemberLeft
 from everstep_contract.identity import Member
 from everstep_contract.telemetry import MemberPhase, MemberReport
+from everstep_runtime.clock import Moment
 
 from everstep_adjudicator import fold_evidence
-from everstep_adjudicator.model import FRESH_SECONDS, JobView, MemberView, Moment
+from everstep_adjudicator.model import FRESH_SECONDS, JobView, MemberView
 
 MEMBERS_LIMIT: Final = 10_000
 """Incarnations remembered for one job; the longest unheard are forgotten first."""

@@ -23,9 +23,10 @@ from everstep_contract.verdicts import (
     Tolerate,
     Verdict,
 )
+from everstep_runtime.clock import Moment
 
 from everstep_adjudicator.evidence import PROOF_OF_DEATH, Judgement, silent
-from everstep_adjudicator.model import JobView, MemberView, Moment
+from everstep_adjudicator.model import JobView, MemberView
 from everstep_adjudicator.policy import Policy
 
 

@@ -7,11 +7,12 @@ from typing import Final, get_args
 
 from everstep_contract.identity import Member
 from everstep_contract.record import IncidentRecord, JobRecord, MilestoneName, Outcome
+from everstep_runtime.clock import Moment
 
 from everstep_adjudicator.actions import Decision, File, Later
 from everstep_adjudicator.case import Case
 from everstep_adjudicator.evidence import Judgement
-from everstep_adjudicator.model import JobView, Moment
+from everstep_adjudicator.model import JobView
 
 MILESTONES: Final[tuple[MilestoneName, ...]] = get_args(MilestoneName)
 """In the order in which they are reached."""

@@ -11,6 +11,7 @@ from everstep_contract.identity import GangSpec, JobKey, Seat
 from everstep_contract.queries import ProbeOutcome
 from everstep_contract.record import IncidentRecord, JobRecord, MilestoneName
 from everstep_contract.telemetry import MemberReport
+from everstep_runtime.clock import Moment
 
 FRESH_SECONDS: Final = 1.5
 """A member that reported within this long is there: two of its reports in a row may be lost."""
@@ -23,14 +24,6 @@ BLINDNESS_BELIEVED_SECONDS: Final = 15.0
 
 SILENCE: Final = frozenset({"connection_closed", "connection_stale", "not_connected"})
 """Suspicions that mean: the bus does not hear the member. Silence alone proves nothing (R11)."""
-
-
-@dataclass(frozen=True)
-class Moment:
-    """Now: ``at`` for stamps, ``monotonic`` seconds for every judgement about durations."""
-
-    at: datetime
-    monotonic: float
 
 
 @dataclass(frozen=True)

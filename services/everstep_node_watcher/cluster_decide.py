@@ -15,8 +15,9 @@ from everstep_contract.facts.node import NodeObserved
 from everstep_contract.identity import JobKey, Member
 from everstep_contract.record import JobRecord
 from everstep_kube.objects import JobState, NodeState, PodState
+from everstep_runtime.clock import Moment
 
-from everstep_node_watcher.model import Cause, Moment
+from everstep_node_watcher.model import Cause
 
 DELETED_PODS_LIMIT: Final = 1024
 """Deleted pods that are remembered; older ones have been replaced long since."""
@@ -61,7 +62,7 @@ def observe(
     if not deleted:
         states[key] = state
     if deleted or _in_trouble(state):
-        trouble[key] = view.trouble_since.get(key, now.seconds)
+        trouble[key] = view.trouble_since.get(key, now.monotonic)
     while len(pods) > DELETED_PODS_LIMIT:
         oldest = next(iter(pods))
         del pods[oldest], trouble[oldest]

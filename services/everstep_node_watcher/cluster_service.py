@@ -11,13 +11,13 @@ from everstep_kube.client import Json, KubeClient
 from everstep_kube.objects import JOB_NAME_LABEL, job_state, node_state, pod_state
 from everstep_kube.watching import Absent, Followed, Follower, Heard, Present
 from everstep_kube.writing import JOBS_PATH, NODES_PATH, PODS_PATH
-from everstep_runtime.clock import Clock
+from everstep_runtime.clock import Clock, Moment
 from everstep_runtime.health import Readiness
 
 from everstep_node_watcher.cluster_decide import ClusterView, State, causes, observe, seated
 from everstep_node_watcher.enact import Outbox
 from everstep_node_watcher.metrics import CLUSTER_HEARD
-from everstep_node_watcher.model import Moment, Policy, Spoken
+from everstep_node_watcher.model import Policy, Spoken
 from everstep_node_watcher.suspicions import Voice, speak
 
 TICK_SECONDS: Final = 0.5
@@ -65,7 +65,7 @@ class ClusterWatcher:
             self.speak()
 
     def _now(self) -> Moment:
-        return Moment(self._clock.now(), self._clock.monotonic())
+        return Moment.of(self._clock)
 
 
 async def serve_cluster(

@@ -13,17 +13,9 @@ from everstep_contract.clients import AgentClient
 from everstep_contract.facts.member import MemberRecovered
 from everstep_contract.facts.node import WatcherBlinded, WatcherSighted
 from everstep_contract.identity import Member
+from everstep_runtime.clock import Moment
 
-from everstep_node_watcher.model import (
-    Blindness,
-    Cause,
-    Moment,
-    Policy,
-    Said,
-    Silence,
-    Spoken,
-    View,
-)
+from everstep_node_watcher.model import Blindness, Cause, Policy, Said, Silence, Spoken, View
 from everstep_node_watcher.suspicions import Voice, speak
 
 _SAID_AT_ONCE: Final = ("connection_closed", "connection_stale")
@@ -53,17 +45,17 @@ def _look(view: View, said: Said, policy: Policy, now: Moment) -> Saying:
     if blindness is None:
         if not _bereft_together(view, policy, said.sighted_at):
             return said, ()
-        blindness = Blindness(said.episodes + 1, now.seconds, now.seconds)
+        blindness = Blindness(said.episodes + 1, now.monotonic, now.monotonic)
         said = replace(said, blindness=blindness, episodes=blindness.episode)
         return said, (_blinded(blindness, policy, now),)
     dark = any(canary in view.silences for canary in policy.canaries)
-    lit_since = now.seconds if blindness.lit_since is None else blindness.lit_since
-    back = not dark and now.seconds - lit_since >= policy.reconnect_grace_seconds
-    if back or now.seconds - blindness.since >= policy.blind_seconds:
+    lit_since = now.monotonic if blindness.lit_since is None else blindness.lit_since
+    back = not dark and now.monotonic - lit_since >= policy.reconnect_grace_seconds
+    if back or now.monotonic - blindness.since >= policy.blind_seconds:
         sighted = WatcherSighted(at=now.at, node=policy.node, episode=blindness.episode)
-        return replace(said, blindness=None, sighted_at=now.seconds), (sighted,)
-    again = now.seconds - blindness.said_at >= policy.reassert_seconds
-    said_at = now.seconds if again else blindness.said_at
+        return replace(said, blindness=None, sighted_at=now.monotonic), (sighted,)
+    again = now.monotonic - blindness.said_at >= policy.reassert_seconds
+    said_at = now.monotonic if again else blindness.said_at
     blindness = replace(blindness, said_at=said_at, lit_since=None if dark else lit_since)
     facts = (_blinded(blindness, policy, now),) if again else ()
     return replace(said, blindness=blindness), facts
@@ -133,4 +125,4 @@ def _silent_members(view: View) -> list[tuple[AgentClient, Member, Silence]]:
 def _may_be_reconnecting(silence: Silence, policy: Policy, now: Moment) -> bool:
     if silence.reason in _SAID_AT_ONCE:
         return False
-    return now.seconds - silence.since < policy.reconnect_grace_seconds
+    return now.monotonic - silence.since < policy.reconnect_grace_seconds

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -23,13 +22,6 @@ class Link(NamedTuple):
 
     server_id: str
     client_id: int
-
-
-class Moment(NamedTuple):
-    """Now, twice: ``at`` stamps facts, ``seconds`` is monotonic and judges durations."""
-
-    at: datetime
-    seconds: float
 
 
 @dataclass(frozen=True)

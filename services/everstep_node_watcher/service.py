@@ -11,7 +11,7 @@ from everstep_contract.facts.member import MemberLeft
 from everstep_contract.identity import JobKey
 from everstep_contract.layout import EVENTS, JOBS, Consumer
 from everstep_contract.record import JobRecord
-from everstep_runtime.clock import Clock
+from everstep_runtime.clock import Clock, Moment
 from everstep_runtime.health import Readiness
 
 from everstep_node_watcher.decide import decide
@@ -19,7 +19,6 @@ from everstep_node_watcher.enact import Outbox
 from everstep_node_watcher.metrics import BLIND, GOODBYES, SILENT
 from everstep_node_watcher.model import (
     JobForgotten,
-    Moment,
     Observation,
     OutOfSight,
     Paged,
@@ -58,7 +57,7 @@ class Watcher:
 
     def speak(self) -> None:
         """Say what is due now."""
-        now = Moment(self._clock.now(), self._clock.monotonic())
+        now = Moment.of(self._clock)
         self._said, facts = decide(self._view, self._said, self._policy, now)
         self._outbox.put(facts)
         BLIND.set(self._said.blindness is not None)

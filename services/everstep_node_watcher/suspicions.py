@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 
 from everstep_contract.clients import AgentClient
 from everstep_contract.facts.member import MemberSuspected
+from everstep_runtime.clock import Moment
 
-from everstep_node_watcher.model import Cause, Moment, Spoken, Standing
+from everstep_node_watcher.model import Cause, Spoken, Standing
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,9 @@ def speak(
         known = spoken.standing.get(client)
         if known is None or known.cause.reason != cause.reason:
             counts[client] = counts.get(client, 0) + 1
-            known = Standing(cause, counts[client], reassertion=0, said_at=now.seconds)
-        elif now.seconds - known.said_at >= voice.reassert_seconds:
-            known = replace(known, reassertion=known.reassertion + 1, said_at=now.seconds)
+            known = Standing(cause, counts[client], reassertion=0, said_at=now.monotonic)
+        elif now.monotonic - known.said_at >= voice.reassert_seconds:
+            known = replace(known, reassertion=known.reassertion + 1, said_at=now.monotonic)
         else:
             standing[client] = known
             continue
@@ -48,6 +49,6 @@ def _suspected(client: AgentClient, known: Standing, voice: Voice, now: Moment) 
         witness=voice.witness,
         observation=known.observation,
         reassertion=known.reassertion,
-        silence_seconds=now.seconds - known.cause.since,
+        silence_seconds=now.monotonic - known.cause.since,
         detail=known.cause.detail,
     )

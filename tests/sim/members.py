@@ -12,6 +12,7 @@ from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member
 from everstep_contract.names import encode_name
 from everstep_contract.orders import Order
 from everstep_contract.queries import ProbeMember, ProbeReply
+from everstep_runtime.clock import Moment
 from everstep_trainer.agent.decide import react
 from everstep_trainer.agent.model import (
     AgentState,
@@ -23,7 +24,6 @@ from everstep_trainer.agent.model import (
     KillWorker,
     Limits,
     Me,
-    Moment,
     OrderHeard,
     PeersReached,
     Publish,
@@ -251,7 +251,7 @@ class SimMember:
             self.kill_worker(local_rank)
 
     def _moment(self) -> Moment:
-        return Moment(self._clock.now(), self._clock.monotonic())
+        return Moment.of(self._clock)
 
     # --- its connections ------------------------------------------------------------------------
 

@@ -21,10 +21,11 @@ from everstep_adjudicator.actions import (
 )
 from everstep_adjudicator.decide import decide
 from everstep_adjudicator.fold import fold
-from everstep_adjudicator.model import JobView, Moment
+from everstep_adjudicator.model import JobView
 from everstep_adjudicator.policy import Policy
 from everstep_contract.queries import ProbeMember
 from everstep_contract.record import IncidentRecord, JobRecord
+from everstep_runtime.clock import Moment
 from support.messages import JOB
 
 START = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)

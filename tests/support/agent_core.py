@@ -7,6 +7,7 @@ from everstep_contract.base import Event
 from everstep_contract.identity import Endpoint, GangSpec, Seat
 from everstep_contract.orders import Order
 from everstep_contract.record import OrderState
+from everstep_runtime.clock import Moment
 from everstep_trainer.agent.decide import react
 from everstep_trainer.agent.model import (
     AgentState,
@@ -15,7 +16,6 @@ from everstep_trainer.agent.model import (
     Input,
     Limits,
     Me,
-    Moment,
     OrderHeard,
     Publish,
     Report,

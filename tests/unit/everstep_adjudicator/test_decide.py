@@ -5,9 +5,9 @@ from itertools import pairwise
 
 from everstep_adjudicator.actions import Wait
 from everstep_adjudicator.decide import decide, next_deadline
-from everstep_adjudicator.model import Moment
 from everstep_adjudicator.policy import Policy
 from everstep_contract.record import JobRecord
+from everstep_runtime.clock import Moment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.courtroom import Courtroom, running

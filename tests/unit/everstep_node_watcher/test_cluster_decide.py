@@ -14,7 +14,7 @@ from everstep_node_watcher.cluster_decide import (
     observe,
     seated,
 )
-from everstep_node_watcher.model import Moment
+from everstep_runtime.clock import Moment
 from support.cluster_states import job, node, pod
 from support.connections import client
 from support.jobs import JOB, NOW, member, record

@@ -9,8 +9,9 @@ from everstep_contract.facts.member import MemberLeft, MemberRecovered, MemberSu
 from everstep_contract.facts.node import WatcherBlinded, WatcherSighted
 from everstep_contract.identity import Member
 from everstep_node_watcher.decide import decide
-from everstep_node_watcher.model import Moment, Observation, Policy, Said, View
+from everstep_node_watcher.model import Observation, Policy, Said, View
 from everstep_node_watcher.view import fold
+from everstep_runtime.clock import Moment
 from support.connections import link, listed
 from support.jobs import JOB, NOW, member, record
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from everstep_contract.facts.worker import WorkerExited
+from everstep_runtime.clock import Moment
 
 from everstep_trainer.agent.ending import begin_ending
 from everstep_trainer.agent.meaning import assignment, wish
@@ -10,7 +11,6 @@ from everstep_trainer.agent.model import (
     AgentState,
     Effect,
     ExitStatus,
-    Moment,
     Publish,
     StartStore,
     StartWorker,

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
+from everstep_runtime.clock import Moment
+
 from everstep_trainer.agent import deaths, orders, telling, vouching, words
 from everstep_trainer.agent.ending import begin_ending, finish_ending
 from everstep_trainer.agent.model import (
     AgentState,
     Input,
-    Moment,
     OrderConfirmed,
     OrderHeard,
     PeersReached,

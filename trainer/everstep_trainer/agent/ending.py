@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from everstep_contract.facts.member import MemberLeft
+from everstep_runtime.clock import Moment
 
 from everstep_trainer.agent.model import (
     AgentState,
@@ -12,7 +13,6 @@ from everstep_trainer.agent.model import (
     EndReason,
     Exit,
     KillWorker,
-    Moment,
     Publish,
     TerminateWorker,
     Turn,

@@ -1,7 +1,6 @@
 """What the agent's core reasons about: its state, what it hears, what it wants done."""
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Literal
 
 from everstep_contract.base import Event
@@ -9,6 +8,7 @@ from everstep_contract.facts.worker import ExitClass
 from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member
 from everstep_contract.orders import Order
 from everstep_contract.telemetry import MemberReport
+from everstep_runtime.clock import Moment
 
 from everstep_trainer.link import Assignment, ToAgent, ToWorker
 from everstep_trainer.page import PageView
@@ -22,14 +22,6 @@ WorkerStage = Literal[
 the old group, forming · formed: group made, state agreed · stepping: first step completed ·
 broken: its group failed · finished: its loop has ended · done: its process ended well."""
 EndReason = Literal["terminated", "stopped", "finished", "failed", "fenced"]
-
-
-@dataclass(frozen=True)
-class Moment:
-    """Now: ``at`` for stamps, ``monotonic`` seconds for every judgement about durations."""
-
-    at: datetime
-    monotonic: float
 
 
 @dataclass(frozen=True)

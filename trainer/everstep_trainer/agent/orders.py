@@ -5,6 +5,7 @@ from typing import Final
 
 from everstep_contract.facts.member import OrderRefused
 from everstep_contract.orders import Order
+from everstep_runtime.clock import Moment
 
 from everstep_trainer.agent.ending import begin_ending, kill
 from everstep_trainer.agent.meaning import fingers, instruction, obstacle, store_seat, wish
@@ -13,7 +14,6 @@ from everstep_trainer.agent.model import (
     Effect,
     Gossip,
     Limits,
-    Moment,
     Publish,
     Reach,
     SendToWorker,

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from everstep_contract.identity import Endpoint
 from everstep_contract.telemetry import MemberPhase, MemberReport, WorkerReport
+from everstep_runtime.clock import Moment
 
 from everstep_trainer.agent.meaning import wish
-from everstep_trainer.agent.model import AgentState, Moment, Worker
+from everstep_trainer.agent.model import AgentState, Worker
 
 
 def phase(state: AgentState) -> MemberPhase:

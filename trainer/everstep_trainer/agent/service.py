@@ -14,7 +14,7 @@ from everstep_bus.interface import Bus
 from everstep_contract.orders import Order
 from everstep_contract.queries import ProbeMember
 from everstep_contract.telemetry import MemberReport
-from everstep_runtime.clock import Clock
+from everstep_runtime.clock import Clock, Moment
 
 from everstep_trainer.agent.decide import react
 from everstep_trainer.agent.environment import worker_environment
@@ -29,7 +29,6 @@ from everstep_trainer.agent.model import (
     Input,
     KillWorker,
     Me,
-    Moment,
     OrderConfirmed,
     OrderHeard,
     Publish,
@@ -134,7 +133,7 @@ class Agent:
         return status
 
     def _moment(self) -> Moment:
-        return Moment(self._clock.now(), self._clock.monotonic())
+        return Moment.of(self._clock)
 
     def _perform(self, effect: Effect) -> None:
         match effect:

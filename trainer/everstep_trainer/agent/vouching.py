@@ -7,13 +7,14 @@ that no worker takes a step of a generation that went on without it.
 
 from dataclasses import replace
 
+from everstep_runtime.clock import Moment
+
 from everstep_trainer.agent.meaning import fingers, wish
 from everstep_trainer.agent.model import (
     AgentState,
     AskForOrder,
     Effect,
     Gossip,
-    Moment,
     OrderConfirmed,
     Tick,
     Turn,

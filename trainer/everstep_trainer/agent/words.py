@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from everstep_contract.facts.worker import CollectiveFailed
+from everstep_runtime.clock import Moment
 
 from everstep_trainer.agent.ending import begin_ending
 from everstep_trainer.agent.meaning import fingers
@@ -11,7 +12,6 @@ from everstep_trainer.agent.model import (
     AgentState,
     Effect,
     Gossip,
-    Moment,
     Publish,
     Tick,
     Turn,
