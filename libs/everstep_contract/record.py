@@ -71,6 +71,10 @@ class JobRecord(Model):
     history: tuple[GenerationStart, ...] = Field(default=(), max_length=MAX_HISTORY)
     excluded: tuple[Exclusion, ...] = ()
     incident: str | None = None
+    incident_milestones: dict[MilestoneName, AwareDatetime] = Field(
+        default_factory=dict,
+        description="Up to this verdict: a successor rebuilds an incident that was not stored.",
+    )
     failures_without_progress: int = Field(default=0, ge=0)
     failed_at_step: Step = Field(
         default=0, description="Highest completed step when the last failure was ruled on."

@@ -21,6 +21,8 @@ FILING_SECONDS: Final = 0.05
 until it is stored."""
 REASSERTED_SECONDS: Final = 5.0
 """Within this long a detector repeats what it stands by (every 3 s) to a new leader (R10)."""
+LATE_FACTS_SECONDS: Final = 5.0
+"""How long the books of a healed incident stay open for facts that its first step overtook."""
 
 
 def opened(case: Case) -> IncidentRecord:
@@ -130,7 +132,8 @@ def keep_books(case: Case) -> Decision | Later | None:
     if incident != view.filed:
         return Decision(File(incident), f"incident {incident.id} goes on")
     ends = (REASSERTED_SECONDS, case.policy.blind_seconds, case.policy.unresolved_seconds)
-    ahead = [view.incident_at + end for end in ends if view.incident_at + end > case.now.monotonic]
+    instants = (*(view.incident_at + end for end in ends), view.phase_at + LATE_FACTS_SECONDS)
+    ahead = [instant for instant in instants if instant > case.now.monotonic]
     return Later(min(ahead, default=None), f"the end of incident {incident.id}")
 
 
@@ -143,7 +146,7 @@ def _rebuilt(record: JobRecord) -> IncidentRecord:
         opened_at=record.decided_at,
         suspected=tuple(exclusion.member for exclusion in record.excluded),
         generation_before=max(record.generation - 1, 0),
-        milestones={"noticed": record.decided_at},
+        milestones={"noticed": record.decided_at, **record.incident_milestones},
     )
     return _with_verdict(incident, record)
 
@@ -204,7 +207,17 @@ def _end(case: Case, incident: IncidentRecord) -> tuple[Outcome, str] | None:
         return ("holding", record.reason) if _held(case, record) else None
     if incident.verdict is None:
         return _end_without_ruling(case, incident)
-    return ("resumed", record.reason) if record.phase == "resumed" else None
+    return ("resumed", record.reason) if _resumed(case, record) else None
+
+
+def _resumed(case: Case, record: JobRecord) -> bool:
+    """Whether the new generation steps and everybody has told how it came there.
+
+    A leader that has just taken over may hear of the first step before it hears of the forming.
+    """
+    told = case.view.formed.keys() >= set(record.incarnations)
+    late = case.now.monotonic >= case.view.phase_at + LATE_FACTS_SECONDS
+    return record.phase == "resumed" and (told or late)
 
 
 def _held(case: Case, record: JobRecord) -> bool:

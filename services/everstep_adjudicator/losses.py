@@ -238,9 +238,9 @@ def _on_failure(case: Case, draft: Draft) -> Decision:
     if spent:
         draft = replace(draft, verdict=GiveUp(), reason=f"{spent}; {draft.reason}")
     record = record_of(view, policy, case.now, draft)
-    return Decision(
-        Rule(record, incidents.ruled(case, incident, record, draft.lost)), record.reason
-    )
+    incident = incidents.ruled(case, incident, record, draft.lost)
+    record = record.model_copy(update={"incident_milestones": incident.milestones})
+    return Decision(Rule(record, incident), record.reason)
 
 
 def _past(case: Case, instant: float) -> bool:

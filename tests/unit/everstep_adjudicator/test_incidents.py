@@ -3,9 +3,14 @@
 from itertools import pairwise
 
 from everstep_adjudicator.actions import Filed, Recorded
-from everstep_adjudicator.incidents import FILING_SECONDS, MILESTONES, stray
+from everstep_adjudicator.incidents import (
+    FILING_SECONDS,
+    LATE_FACTS_SECONDS,
+    MILESTONES,
+    stray,
+)
 from everstep_adjudicator.model import JobView
-from support.courtroom import running
+from support.courtroom import Courtroom, running
 from support.gang import member
 from support.messages import JOB
 
@@ -141,13 +146,42 @@ def test_ids_differ_between_incidents_and_between_leaders() -> None:
 def test_r6_an_incident_that_was_never_stored_is_rebuilt_from_the_record() -> None:
     room = running()
     room.lose(member(3))
-    record = room.record
+    record, lost = room.record, room.view.incident
+    assert lost is not None
     room.view = JobView(job=JOB, lease_revision=8)
     room.hear(Recorded(record, 5))
     room.obey()
     incident = room.incidents[-1]
     assert (incident.id, incident.outcome) == (record.incident, "resumed")
     assert incident.verdict == "shrink"
+    assert incident.milestones.items() >= lost.milestones.items()
+    assert tuple(incident.milestones) == MILESTONES
+
+
+def overtaken_by_its_first_step() -> Courtroom:
+    """A loss is healed, and the first step is told before anybody tells that the group formed."""
+    room = running()
+    room.lose(member(3))
+    room.obey(until="joined")
+    room.agents["trainer-0.1"].step += 1
+    room.hear(room.steps("trainer-0.1"))
+    assert room.phase() == "resumed"
+    assert room.incidents == []
+    return room
+
+
+def test_r27_an_incident_stays_open_for_facts_that_its_first_step_overtook() -> None:
+    room = overtaken_by_its_first_step()
+    room.hear(*(room.forms(i, steps_lost=1) for i in room.record.incarnations))
+    (incident,) = room.incidents
+    assert incident.steps_lost == 1
+    assert tuple(incident.milestones) == MILESTONES
+
+
+def test_r27_an_incident_does_not_stay_open_for_a_fact_that_never_comes() -> None:
+    room = overtaken_by_its_first_step()
+    room.pass_time(LATE_FACTS_SECONDS + 1)
+    assert [incident.outcome for incident in room.incidents] == ["resumed"]
 
 
 def test_r6_an_open_incident_is_not_dismissed_before_a_detector_could_say_it_again() -> None:
