@@ -6,7 +6,8 @@ from pathlib import Path
 
 from everstep_contract.facts.member import MemberFormed, MemberLeft
 from everstep_contract.facts.worker import WorkerExited
-from everstep_trainer.agent.model import Limits, Terminate
+from everstep_trainer.agent.inputs import Terminate
+from everstep_trainer.agent.model import Limits
 from support.agent_core import seat
 from support.agent_home import AgentHome, agent_home, gone
 from support.messages import member

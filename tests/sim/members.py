@@ -14,33 +14,32 @@ from everstep_contract.orders import Order
 from everstep_contract.queries import ProbeMember, ProbeReply
 from everstep_runtime.clock import Moment
 from everstep_trainer.agent.decide import react
-from everstep_trainer.agent.model import (
-    AgentState,
+from everstep_trainer.agent.effects import (
     Effect,
     Exit,
-    ExitStatus,
     Gossip,
-    Input,
     KillWorker,
-    Limits,
-    Me,
-    OrderHeard,
-    PeersReached,
     Publish,
     Reach,
     Report,
     SendToWorker,
     StartStore,
     StartWorker,
+    TerminateWorker,
+    Warn,
+)
+from everstep_trainer.agent.inputs import (
+    Input,
+    OrderHeard,
+    PeersReached,
     StoreUp,
     Terminate,
-    TerminateWorker,
     Tick,
-    Warn,
     WorkerDied,
     WorkerSaid,
     WorkerStarted,
 )
+from everstep_trainer.agent.model import AgentState, ExitStatus, Limits, Me
 from everstep_trainer.agent.outbox import Outbox, matters
 from everstep_trainer.link import ToAgent
 from sim.ledger import Ledger

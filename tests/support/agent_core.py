@@ -9,24 +9,17 @@ from everstep_contract.orders import Order
 from everstep_contract.record import OrderState
 from everstep_runtime.clock import Moment
 from everstep_trainer.agent.decide import react
-from everstep_trainer.agent.model import (
-    AgentState,
-    Effect,
-    ExitStatus,
+from everstep_trainer.agent.effects import Effect, Publish, Report, SendToWorker
+from everstep_trainer.agent.inputs import (
     Input,
-    Limits,
-    Me,
     OrderHeard,
-    Publish,
-    Report,
-    Rung,
-    SendToWorker,
     StoreUp,
     Tick,
     WorkerDied,
     WorkerSaid,
     WorkerStarted,
 )
+from everstep_trainer.agent.model import AgentState, ExitStatus, Limits, Me, Rung
 from everstep_trainer.link import (
     Assignment,
     FirstStep,

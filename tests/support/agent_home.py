@@ -16,7 +16,8 @@ from everstep_contract.identity import Endpoint, GangSpec, Seat
 from everstep_contract.orders import Order
 from everstep_contract.telemetry import MemberPhase, MemberReport
 from everstep_runtime.clock import SystemClock
-from everstep_trainer.agent.model import Limits, Me, Rung, Terminate
+from everstep_trainer.agent.inputs import Terminate
+from everstep_trainer.agent.model import Limits, Me, Rung
 from everstep_trainer.agent.service import Agent, Life
 from everstep_trainer.agent.spawning import Program
 from everstep_trainer.agent.zygote import start_zygote

@@ -5,19 +5,11 @@ from dataclasses import replace
 from everstep_contract.facts.worker import WorkerExited
 from everstep_runtime.clock import Moment
 
+from everstep_trainer.agent.effects import Effect, Publish, StartStore, StartWorker, Turn
 from everstep_trainer.agent.ending import begin_ending
+from everstep_trainer.agent.inputs import WorkerDied
 from everstep_trainer.agent.meaning import assignment, wish
-from everstep_trainer.agent.model import (
-    AgentState,
-    Effect,
-    ExitStatus,
-    Publish,
-    StartStore,
-    StartWorker,
-    Turn,
-    Worker,
-    WorkerDied,
-)
+from everstep_trainer.agent.model import AgentState, ExitStatus, Worker
 from everstep_trainer.link import Assignment
 
 

@@ -11,24 +11,23 @@ from typing import assert_never
 from everstep_runtime.clock import Moment
 
 from everstep_trainer.agent import deaths, orders, telling, vouching, words
+from everstep_trainer.agent.effects import Turn
 from everstep_trainer.agent.ending import begin_ending, finish_ending
-from everstep_trainer.agent.model import (
-    AgentState,
+from everstep_trainer.agent.inputs import (
     Input,
     OrderConfirmed,
     OrderHeard,
     PeersReached,
-    Store,
     StoreDied,
     StoreUp,
     Terminate,
     Tick,
-    Turn,
     WorkerDied,
     WorkerSaid,
     WorkerStarted,
     ZygoteLost,
 )
+from everstep_trainer.agent.model import AgentState, Store
 from everstep_trainer.agent.report import with_left
 
 Rule = Callable[[AgentState, Moment], Turn]

@@ -6,17 +6,8 @@ from typing import Final
 from everstep_contract.facts.member import MemberLeft
 from everstep_runtime.clock import Moment
 
-from everstep_trainer.agent.model import (
-    AgentState,
-    Effect,
-    Ending,
-    EndReason,
-    Exit,
-    KillWorker,
-    Publish,
-    TerminateWorker,
-    Turn,
-)
+from everstep_trainer.agent.effects import Effect, Exit, KillWorker, Publish, TerminateWorker, Turn
+from everstep_trainer.agent.model import AgentState, Ending, EndReason
 
 EXIT_STATUS: Final[dict[EndReason, int]] = {
     "finished": 0,

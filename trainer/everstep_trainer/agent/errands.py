@@ -11,7 +11,7 @@ import structlog
 from everstep_contract.identity import Endpoint
 from everstep_contract.orders import Order
 
-from everstep_trainer.agent.model import Input, OrderConfirmed, PeersReached
+from everstep_trainer.agent.inputs import Input, OrderConfirmed, PeersReached
 from everstep_trainer.agent.peer import ASK_SECONDS, ask_peer
 
 MAX_ERRANDS: Final = 64

@@ -7,20 +7,10 @@ from everstep_contract.facts.member import OrderRefused
 from everstep_contract.orders import Order
 from everstep_runtime.clock import Moment
 
+from everstep_trainer.agent.effects import Effect, Gossip, Publish, Reach, SendToWorker, Turn, Warn
 from everstep_trainer.agent.ending import begin_ending, kill
 from everstep_trainer.agent.meaning import fingers, instruction, obstacle, store_seat, wish
-from everstep_trainer.agent.model import (
-    AgentState,
-    Effect,
-    Gossip,
-    Limits,
-    Publish,
-    Reach,
-    SendToWorker,
-    Turn,
-    Warn,
-    Worker,
-)
+from everstep_trainer.agent.model import AgentState, Limits, Worker
 from everstep_trainer.agent.report import is_parked
 from everstep_trainer.link import Assignment, Finish
 

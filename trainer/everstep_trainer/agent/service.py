@@ -17,32 +17,27 @@ from everstep_contract.telemetry import MemberReport
 from everstep_runtime.clock import Clock, Moment
 
 from everstep_trainer.agent.decide import react
-from everstep_trainer.agent.environment import worker_environment
-from everstep_trainer.agent.errands import Errands
-from everstep_trainer.agent.meaning import is_peer
-from everstep_trainer.agent.model import (
-    AgentState,
+from everstep_trainer.agent.effects import (
     AskForOrder,
     Effect,
     Exit,
     Gossip,
-    Input,
     KillWorker,
-    Me,
-    OrderConfirmed,
-    OrderHeard,
     Publish,
     Reach,
     Report,
     SendToWorker,
     StartStore,
     StartWorker,
-    Terminate,
     TerminateWorker,
-    Tick,
     Vouch,
     Warn,
 )
+from everstep_trainer.agent.environment import worker_environment
+from everstep_trainer.agent.errands import Errands
+from everstep_trainer.agent.inputs import Input, OrderConfirmed, OrderHeard, Terminate, Tick
+from everstep_trainer.agent.meaning import is_peer
+from everstep_trainer.agent.model import AgentState, Me
 from everstep_trainer.agent.outbox import Outbox, matters
 from everstep_trainer.agent.peer import MAX_LINE_BYTES, PeerPort, probe
 from everstep_trainer.agent.workers import Workers

@@ -6,8 +6,9 @@ from everstep_contract.facts.job import StepAdvanced
 from everstep_contract.facts.member import MemberFormed, MemberJoined
 from everstep_runtime.clock import Moment
 
+from everstep_trainer.agent.effects import Effect, Publish, Report, Turn
 from everstep_trainer.agent.meaning import leads
-from everstep_trainer.agent.model import AgentState, Effect, Publish, Report, Turn
+from everstep_trainer.agent.model import AgentState
 from everstep_trainer.agent.report import has_left, phase, report, report_key
 
 _READY = "candidate/"

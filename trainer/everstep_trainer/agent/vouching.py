@@ -9,17 +9,10 @@ from dataclasses import replace
 
 from everstep_runtime.clock import Moment
 
+from everstep_trainer.agent.effects import AskForOrder, Effect, Gossip, Turn, Vouch
+from everstep_trainer.agent.inputs import OrderConfirmed, Tick
 from everstep_trainer.agent.meaning import fingers, wish
-from everstep_trainer.agent.model import (
-    AgentState,
-    AskForOrder,
-    Effect,
-    Gossip,
-    OrderConfirmed,
-    Tick,
-    Turn,
-    Vouch,
-)
+from everstep_trainer.agent.model import AgentState
 from everstep_trainer.page import NOBODY
 
 

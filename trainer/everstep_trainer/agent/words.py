@@ -6,21 +6,11 @@ from typing import assert_never
 from everstep_contract.facts.worker import CollectiveFailed
 from everstep_runtime.clock import Moment
 
+from everstep_trainer.agent.effects import Effect, Gossip, Publish, Turn, Warn
 from everstep_trainer.agent.ending import begin_ending
+from everstep_trainer.agent.inputs import Tick, WorkerSaid, WorkerStarted
 from everstep_trainer.agent.meaning import fingers
-from everstep_trainer.agent.model import (
-    AgentState,
-    Effect,
-    Gossip,
-    Publish,
-    Tick,
-    Turn,
-    Warn,
-    Worker,
-    WorkerSaid,
-    WorkerStage,
-    WorkerStarted,
-)
+from everstep_trainer.agent.model import AgentState, Worker, WorkerStage
 from everstep_trainer.link import Failed, Finished, FirstStep, Formed, Hello, Left, Parked
 from everstep_trainer.page import PageView
 

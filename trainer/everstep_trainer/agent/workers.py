@@ -16,9 +16,7 @@ from everstep_contract.identity import Endpoint
 
 from everstep_trainer.agent import spawning
 from everstep_trainer.agent.exits import classify, count_memory_kills, failure_of_zombie
-from everstep_trainer.agent.link_socket import LinkSocket
-from everstep_trainer.agent.model import (
-    ExitStatus,
+from everstep_trainer.agent.inputs import (
     Input,
     StoreDied,
     StoreUp,
@@ -27,6 +25,8 @@ from everstep_trainer.agent.model import (
     WorkerStarted,
     ZygoteLost,
 )
+from everstep_trainer.agent.link_socket import LinkSocket
+from everstep_trainer.agent.model import ExitStatus
 from everstep_trainer.agent.spawning import Ended, Ready, Started, StoreRequest, WorkerRequest
 from everstep_trainer.agent.zygote import Zygote
 from everstep_trainer.link import ToAgent, ToWorker

@@ -4,15 +4,9 @@ from everstep_contract.facts.job import StepAdvanced
 from everstep_contract.facts.member import MemberFormed, MemberJoined, MemberLeft
 from everstep_contract.facts.worker import WorkerExited
 from everstep_contract.identity import Endpoint
-from everstep_trainer.agent.model import (
-    Exit,
-    KillWorker,
-    Limits,
-    StartStore,
-    StartWorker,
-    StoreDied,
-    StoreUp,
-)
+from everstep_trainer.agent.effects import Exit, KillWorker, StartStore, StartWorker
+from everstep_trainer.agent.inputs import StoreDied, StoreUp
+from everstep_trainer.agent.model import Limits
 from everstep_trainer.link import Park, Parked
 from support.agent_core import CRASHED, KILLED, Core, assignments, make_order, seat
 

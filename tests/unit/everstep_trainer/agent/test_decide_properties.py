@@ -1,18 +1,18 @@
 """Whatever an agent hears in whatever order: what it does stays within the protocol."""
 
 from everstep_contract.orders import Order
-from everstep_trainer.agent.model import (
-    AgentState,
+from everstep_trainer.agent.effects import (
     Effect,
     Exit,
-    Input,
     KillWorker,
-    Limits,
-    OrderHeard,
-    PeersReached,
     Report,
     SendToWorker,
     StartWorker,
+)
+from everstep_trainer.agent.inputs import (
+    Input,
+    OrderHeard,
+    PeersReached,
     StoreDied,
     StoreUp,
     Terminate,
@@ -21,6 +21,7 @@ from everstep_trainer.agent.model import (
     WorkerSaid,
     WorkerStarted,
 )
+from everstep_trainer.agent.model import AgentState, Limits
 from everstep_trainer.link import (
     Assignment,
     Failed,

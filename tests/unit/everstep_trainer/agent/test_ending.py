@@ -1,15 +1,9 @@
 """An agent that ends says so, gives its workers their grace, and exits with a code that tells."""
 
 from everstep_contract.facts.member import MemberLeft
-from everstep_trainer.agent.model import (
-    Exit,
-    KillWorker,
-    Limits,
-    StoreUp,
-    Terminate,
-    TerminateWorker,
-    ZygoteLost,
-)
+from everstep_trainer.agent.effects import Exit, KillWorker, TerminateWorker
+from everstep_trainer.agent.inputs import StoreUp, Terminate, ZygoteLost
+from everstep_trainer.agent.model import Limits
 from everstep_trainer.link import Finish, Finished
 from support.agent_core import CRASHED, FINISHED, Core, make_order, seat
 from support.messages import member

@@ -3,15 +3,9 @@
 import pytest
 from everstep_contract.facts.member import MemberFormed, MemberJoined, OrderRefused
 from everstep_contract.facts.worker import WorkerExited
-from everstep_trainer.agent.model import (
-    Gossip,
-    KillWorker,
-    Limits,
-    PeersReached,
-    Reach,
-    StartWorker,
-    Warn,
-)
+from everstep_trainer.agent.effects import Gossip, KillWorker, Reach, StartWorker, Warn
+from everstep_trainer.agent.inputs import PeersReached
+from everstep_trainer.agent.model import Limits
 from everstep_trainer.link import Assignment, Left, Park, Parked
 from everstep_trainer.page import PageView
 from support.agent_core import Core, assignments, make_order, page, seat

@@ -4,7 +4,7 @@ import pytest
 from everstep_contract.facts.job import StepAdvanced
 from everstep_contract.facts.member import MemberFormed, MemberJoined
 from everstep_contract.identity import Endpoint
-from everstep_trainer.agent.model import StoreUp
+from everstep_trainer.agent.inputs import StoreUp
 from everstep_trainer.link import Left, Parked
 from support.agent_core import Core, make_order
 

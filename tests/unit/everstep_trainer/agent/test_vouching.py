@@ -1,6 +1,7 @@
 """An agent vouches for its order while it can know that it is the newest."""
 
-from everstep_trainer.agent.model import AskForOrder, Gossip, OrderConfirmed, Vouch
+from everstep_trainer.agent.effects import AskForOrder, Gossip, Vouch
+from everstep_trainer.agent.inputs import OrderConfirmed
 from everstep_trainer.page import NOBODY
 from support.agent_core import Core, make_order
 

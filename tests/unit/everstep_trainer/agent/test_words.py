@@ -2,16 +2,9 @@
 
 from everstep_contract.facts.member import MemberLeft
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
-from everstep_trainer.agent.model import (
-    Exit,
-    Gossip,
-    KillWorker,
-    Limits,
-    StoreUp,
-    Warn,
-    WorkerDied,
-    WorkerSaid,
-)
+from everstep_trainer.agent.effects import Exit, Gossip, KillWorker, Warn
+from everstep_trainer.agent.inputs import StoreUp, WorkerDied, WorkerSaid
+from everstep_trainer.agent.model import Limits
 from everstep_trainer.link import Failed, Hello, Parked
 from support.agent_core import KILLED, Core, make_order, seat
 from support.messages import DURATIONS

@@ -1,0 +1,135 @@
+"""What the agent's core wants done; each is carried out at once, and told of as an input."""
+
+from dataclasses import dataclass
+
+from everstep_contract.base import Event
+from everstep_contract.identity import Endpoint
+from everstep_contract.orders import Order
+from everstep_contract.telemetry import MemberReport
+
+from everstep_trainer.agent.model import AgentState
+from everstep_trainer.link import Assignment, ToWorker
+
+
+@dataclass(frozen=True)
+class StartWorker:
+    """Fork a worker; ``assignment`` goes into its environment on the restart rung."""
+
+    local_rank: int
+    life: int
+    assignment: Assignment | None
+
+
+@dataclass(frozen=True)
+class SendToWorker:
+    """Tell one worker, if this life of it still lasts."""
+
+    local_rank: int
+    life: int
+    message: ToWorker
+
+
+@dataclass(frozen=True)
+class KillWorker:
+    """SIGKILL one worker, if this life of it still lasts."""
+
+    local_rank: int
+    life: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class TerminateWorker:
+    """SIGTERM one worker that has no link to be told on."""
+
+    local_rank: int
+    life: int
+
+
+@dataclass(frozen=True)
+class StartStore:
+    """Fork the store host."""
+
+
+@dataclass(frozen=True)
+class Publish:
+    """Publish a fact, again and again while it matters."""
+
+    event: Event
+
+
+@dataclass(frozen=True)
+class Report:
+    """Publish telemetry, once."""
+
+    report: MemberReport
+
+
+@dataclass(frozen=True)
+class Gossip:
+    """Offer the newest order to these peers over the training network (R9).
+
+    They answer with theirs; in a ``doubt`` that confirms ours.
+    """
+
+    order: Order
+    to: tuple[Endpoint, ...]
+    doubt: int | None = None
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Find out whether all of these can be reached; `PeersReached` when they can (R19)."""
+
+    verdict_id: str
+    endpoints: tuple[Endpoint, ...]
+
+
+@dataclass(frozen=True)
+class AskForOrder:
+    """Read the job's newest order from the bus; `OrderConfirmed` when that is heard."""
+
+    doubt: int
+
+
+@dataclass(frozen=True)
+class Vouch:
+    """Say on the pages which generation the workers may step in; see `page`."""
+
+    generation: int
+
+
+@dataclass(frozen=True)
+class Warn:
+    """Somebody may look tomorrow."""
+
+    what: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Exit:
+    """End the agent with this status, once what still matters is published."""
+
+    code: int
+    reason: str
+
+
+Effect = (
+    StartWorker
+    | SendToWorker
+    | KillWorker
+    | TerminateWorker
+    | StartStore
+    | Publish
+    | Report
+    | Gossip
+    | Reach
+    | AskForOrder
+    | Vouch
+    | Warn
+    | Exit
+)
+
+Turn = tuple[AgentState, tuple[Effect, ...]]
+"""What every rule answers: the next state, and what to do."""
