@@ -30,9 +30,7 @@ class Faults:
     def crash(self, node: str) -> Instant:
         """SIGKILL every process of the node's pods; the node itself lives and says so."""
         machine = self._machine(node)
-        members = machine.processes()
         at = Instant.now()
-        signal_all(members, signal.SIGKILL)
         kill_all(machine.leaders, machine.netns)
         return at
 

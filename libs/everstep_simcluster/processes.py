@@ -35,12 +35,16 @@ def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def kill_all(leaders: Iterable[int], netns: str | None = None) -> set[int]:
-    """SIGKILL every member until nobody new turns up; returns whom, some of whom may be dying."""
+    """SIGKILL every member until nobody new turns up; returns whom, some of whom may be dying.
+
+    All are stopped first: on a machine that dies nobody lives long enough to tell of another's end.
+    """
     leading, killed = tuple(leaders), set[int]()
     for _ in range(_KILL_ROUNDS):
         alive = members_of(leading, netns) - killed
         if not alive:
             break
+        signal_all(alive, signal.SIGSTOP)
         signal_all(alive, signal.SIGKILL)
         killed |= alive
     return killed
