@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 from everstep_cli.contributed import contributed_command
 
@@ -11,11 +12,19 @@ def main() -> int:
 
     A contributed command is handed over to before anything else is imported: the trainer's forks.
     """
+    _fill_standard_streams()
     try:
         command = contributed_command(*sys.argv[1:2])
         return command(sys.argv[2:]) if command else _own_command()
     except KeyboardInterrupt:
         return _complain("interrupted", 1)
+
+
+def _fill_standard_streams() -> None:
+    """Where the caller closed one: else a socket gets its number, and Python has no such stream."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115  # until the exit
 
 
 def _own_command() -> int:

@@ -26,15 +26,22 @@ ASK_SECONDS: Final = 2.0
 
 
 def with_bus(use: Callable[[Bus], Awaitable[T]], access: Access) -> T:
-    """Connect as an operator, and run ``use``."""
+    """Connect as an operator, and run ``use``.
+
+    Raises:
+        MisuseError: There is no such bus, or nothing is kept in that store.
+        CommandError: No server answers.
+    """
     quiet_logs()
     if access.store is None:
         return asyncio.run(_connected(use, access.nats_url, access.credentials))
     credentials = access.store / "credentials"
+    seed = role_seed_path(credentials, "operator")
+    if not seed.exists():  # a server would start there, and leave an empty bus and new seeds
+        raise MisuseError(f"--store {access.store}: no drill was kept there")
     server = NatsServer(ServerSettings(access.store / "nats", credentials))
     server.start()
     try:
-        seed = role_seed_path(credentials, "operator")
         return asyncio.run(_connected(use, server.url, seed))
     finally:
         server.stop()

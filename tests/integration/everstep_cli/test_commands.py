@@ -191,6 +191,24 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
     )
 
 
+def test_a_folder_that_is_no_drills_is_named_and_left_as_it_is(tmp_path: Path) -> None:
+    done = everstep("incidents", "--store", str(tmp_path))
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert done.stderr == f"everstep: --store {tmp_path}: no drill was kept there\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_closed_stream_changes_no_status(closed: str) -> None:
+    command = ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-m", "everstep_cli", "events"]
+    done = subprocess.run(
+        [*command, "--nats-url", "http://127.0.0.1:1"],
+        capture_output=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 2
+
+
 def test_a_password_is_not_repeated() -> None:
     done = everstep("events", "--nats-url", "nats://bob:hunter2@127.0.0.1:1")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
