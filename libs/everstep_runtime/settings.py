@@ -145,4 +145,5 @@ def _unfit(error: ValidationError, given: Mapping[str, str]) -> SettingsError:
     first = error.errors(include_url=False)[0]
     variable = PREFIX + str(first["loc"][0]).upper() if first["loc"] else PREFIX + "*"
     value = without_credentials(given.get(variable, ""))
-    return SettingsError(variable=variable, value=value, why=first["msg"])
+    why = first["msg"].removeprefix("Value error, ")
+    return SettingsError(variable=variable, value=value, why=why)

@@ -57,6 +57,7 @@ MISTAKES = {
     "no members": (["--nnodes", "8:6", SCRIPT], {}, "the least, 8, is above the most, 6"),
     "no workers": (["--nproc-per-node", "0", SCRIPT], {}, "--nproc-per-node 0"),
     "no script": (["nowhere.py"], {}, "'nowhere.py' does not exist"),
+    "a folder for a script": (["/proc"], {}, "script '/proc' is no file"),
     "no such flag": (["--fast", SCRIPT], {}, "--fast"),
     "no name": ([SCRIPT], {}, "the job has no name"),
     "a misspelt setting": (
@@ -87,12 +88,17 @@ MISTAKES = {
     "a port that is none": (
         ["--job", "a", SCRIPT],
         {"EVERSTEP_NATS_URL": "nats://127.0.0.1:x"},
-        "EVERSTEP_NATS_URL='nats://127.0.0.1:x'",
+        "EVERSTEP_NATS_URL='nats://127.0.0.1:x': 'nats://",
     ),
     "no folder for logs": (
         ["--job", "a", "--log-dir", "/proc/logs", SCRIPT],
         {},
         "--log-dir /proc/logs",
+    ),
+    "no folder for steps": (
+        ["--job", "a", SCRIPT],
+        {"EVERSTEP_STEP_LOG": "/proc/steps"},
+        "EVERSTEP_STEP_LOG=/proc/steps",
     ),
     "no credentials": (
         ["--job", "a", SCRIPT],

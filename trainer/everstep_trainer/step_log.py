@@ -6,6 +6,7 @@ A drill counts lost steps in it, rather than believe whoever it examines.
 """
 
 import json
+import logging
 import os
 import time
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from typing import Any, Final, Self
 
 STEP_LOG_VARIABLE: Final = "EVERSTEP_STEP_LOG"
 """A folder: each worker writes a file of its own there. Unset: nothing is written."""
+
+log = logging.getLogger("everstep")
 
 
 class StepLog:
@@ -25,8 +28,9 @@ class StepLog:
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        path = directory / f"worker-{os.getpid()}.jsonl"
-        self._fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
+        self._path = directory / f"worker-{os.getpid()}.jsonl"
+        self._told = False
+        self._fd = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
 
     @classmethod
     def wanted(cls, environ: Mapping[str, str]) -> Self | None:
@@ -39,7 +43,12 @@ class StepLog:
         return cls(Path(folder)) if folder else None
 
     def write(self, event: str, **more: Any) -> None:
-        """Append one event."""
+        """Append one event; a disk that takes none is told once, and costs no step."""
         now = {"t": time.monotonic(), "wall": time.time()}
         row = {**now, "event": event, "pid": os.getpid(), **more}
-        os.write(self._fd, json.dumps(row).encode() + b"\n")
+        try:
+            os.write(self._fd, json.dumps(row).encode() + b"\n")
+        except OSError as error:
+            if not self._told:
+                self._told = True
+                log.warning("steps are not written down in %s: %s", self._path, error.strerror)

@@ -1,6 +1,7 @@
 """What workers write down of their steps."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,18 @@ def test_each_event_is_a_line_in_the_workers_own_file(tmp_path: Path) -> None:
     (path,) = (tmp_path / "new" / "folder").iterdir()
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(row["step"], row["loss"]) for row in rows] == [(1, None), (2, 0.5)]
+
+
+def test_a_full_disk_ends_no_step_and_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / f"worker-{os.getpid()}.jsonl").symlink_to("/dev/full")
+    log = StepLog(tmp_path)
+    log.write("step", step=1)
+    log.write("step", step=2)
+    (told,) = caplog.messages
+    assert str(tmp_path) in told
+    assert "No space left" in told
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:

@@ -165,7 +165,8 @@ def _gpus(environ: Mapping[str, str]) -> int:
 def _program(target: str, args: tuple[str, ...], *, module: bool) -> Program:
     if not module:
         if not Path(target).is_file():
-            raise UsageError(f"script {target!r} does not exist")
+            why = "is no file" if Path(target).exists() else "does not exist"
+            raise UsageError(f"script {target!r} {why}")
         return Program(str(Path(target).resolve()), args)
     if not _module_exists(target):
         raise UsageError(f"module {target!r} does not exist")

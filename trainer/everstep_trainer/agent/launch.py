@@ -37,7 +37,8 @@ def launch(command: Command, zygote: Zygote, environ: Mapping[str, str]) -> int:
     try:
         settings = AgentSettings.parse(_with_flags(command, environ))
         settings.require_files()
-        _check_log_dir(command.log_dir)
+        _make_folder("--log-dir ", command.log_dir)
+        _make_folder("EVERSTEP_STEP_LOG=", settings.step_log)
         listener = _listen(settings)
         born = _me(command, settings, listener, environ)
         configure_logs("agent", instance=born.incarnation, level=settings.log_level)
@@ -95,12 +96,13 @@ def _cancel_on_signals() -> None:
         asyncio.get_running_loop().add_signal_handler(end, task.cancel)
 
 
-def _check_log_dir(log_dir: str) -> None:
+def _make_folder(asked_by: str, folder: str) -> None:
+    """Now: a worker that finds out that there can be none dies, and is started again."""
     try:
-        if log_dir:
-            Path(log_dir).mkdir(parents=True, exist_ok=True)
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--log-dir {log_dir}: {error.strerror}") from error
+        raise UsageError(f"{asked_by}{folder}: {error.strerror}") from error
 
 
 async def _connect(life: Life, settings: AgentSettings, stack: AsyncExitStack) -> Bus:
