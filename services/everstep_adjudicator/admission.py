@@ -16,7 +16,7 @@ from everstep_contract.verdicts import (
 )
 
 from everstep_adjudicator.actions import Decision, Later, Rule
-from everstep_adjudicator.case import Case
+from everstep_adjudicator.case import Case, listed
 from everstep_adjudicator.evidence import hearing, silent
 from everstep_adjudicator.forming import (
     Draft,
@@ -158,7 +158,7 @@ def rule_on_losses_while_holding(case: Case) -> Decision | Later | None:
     if isinstance(verdict, AwaitReplacement):
         left = max(_hold_ends_at(case, record) - now, MIN_WAIT_SECONDS)
         verdict = AwaitReplacement(lost=gone, wait_seconds=left)
-    names = ", ".join(judgement.seat.member.name for judgement in case.condemned)
+    names = listed(judgement.seat.member.name for judgement in case.condemned)
     return new_generation(case, verdict, seats, f"lost {names} while holding")
 
 
@@ -201,7 +201,7 @@ def rule_on_growing(case: Case) -> Decision | Later | None:
     if case.now.monotonic < view.phase_at + pause:
         return Later(view.phase_at + pause, f"{pause:g} s of steps before the next change")
     verdict = Grow(added=tuple(seat.member.incarnation for seat in added))
-    names = ", ".join(seat.member.name for seat in added)
+    names = listed(seat.member.name for seat in added)
     return new_generation(case, verdict, (*record.seats, *added), f"{names} ready, room for {room}")
 
 

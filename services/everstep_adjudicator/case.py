@@ -1,6 +1,8 @@
 """One job at one instant: what every rule is given, and what several of them ask."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from everstep_contract.record import JobRecord
 from everstep_runtime.clock import Moment
@@ -8,6 +10,10 @@ from everstep_runtime.clock import Moment
 from everstep_adjudicator.evidence import Judgement, judge, silent
 from everstep_adjudicator.model import JobView
 from everstep_adjudicator.policy import Policy
+
+LISTED: Final = 6
+"""Names that one reason gives: six of the longest fit into a record, the hundreds of a lost rack
+do not."""
 
 
 @dataclass(frozen=True)
@@ -77,3 +83,10 @@ class Case:
         report = member.report
         current = self.view.is_current(report.generation, report.verdict_id)
         return current and report.phase in ("formed", "stepping")
+
+
+def listed(words: Iterable[str], separator: str = ", ") -> str:
+    """The first of these, and how many more there are."""
+    every = tuple(words)
+    more = len(every) - LISTED
+    return separator.join(every[:LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -10,7 +10,7 @@ from everstep_contract.record import IncidentRecord, JobRecord, MilestoneName, O
 from everstep_runtime.clock import Moment
 
 from everstep_adjudicator.actions import Decision, File, Later
-from everstep_adjudicator.case import Case
+from everstep_adjudicator.case import Case, listed
 from everstep_adjudicator.evidence import Judgement
 from everstep_adjudicator.model import JobView
 
@@ -175,7 +175,7 @@ def _open(case: Case) -> Decision | Later | None:
     asked = max((p.asked_at for p in case.view.probing.values() if p.pending), default=0.0)
     if case.now.monotonic < asked + FILING_SECONDS:
         return Later(asked + FILING_SECONDS, "first answers, before books are opened")
-    names = ", ".join(member.name for member in _suspects(case))
+    names = listed(member.name for member in _suspects(case))
     return Decision(File(opened(case)), f"suspected: {names or 'nobody yet'}")
 
 
@@ -256,7 +256,7 @@ def _exoneration(view: JobView, incident: IncidentRecord) -> str:
         for s in view.suspicions.values()
         if s.cleared and s.incarnation in suspected
     }
-    return "; ".join(sorted(cleared))
+    return listed(sorted(cleared), "; ")
 
 
 def _ended(case: Case, incident: IncidentRecord, outcome: Outcome, reason: str) -> IncidentRecord:

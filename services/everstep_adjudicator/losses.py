@@ -16,7 +16,7 @@ from everstep_contract.verdicts import (
 
 from everstep_adjudicator import incidents
 from everstep_adjudicator.actions import Decision, Later, Rule
-from everstep_adjudicator.case import Case
+from everstep_adjudicator.case import Case, listed
 from everstep_adjudicator.evidence import Judgement, hearing
 from everstep_adjudicator.forming import Draft, candidates, gang, record_of, succession_is_safe
 from everstep_adjudicator.model import MemberView
@@ -32,7 +32,7 @@ def rule_on_losses(case: Case) -> Decision | Later | None:
         return _awaited_evidence(case)
     if (pause := _pause(case, record, min(j.condemned_at or 0.0 for j in lost))) is not None:
         return pause
-    names = ", ".join(j.seat.member.name for j in lost)
+    names = listed(j.seat.member.name for j in lost)
     survivors = tuple(s for s in record.seats if s not in {j.seat for j in lost})
     spec = gang(case.view)
     assert spec is not None, "a record has a gang"
@@ -132,7 +132,7 @@ def rule_on_failed_workers(case: Case) -> Decision | Later | None:
     if (pause := _pause(case, record, min(since.values()))) is not None:
         return pause
     failed = tuple(seat for seat in record.seats if seat.member.incarnation in since)
-    names = ", ".join(seat.member.name for seat in failed)
+    names = listed(seat.member.name for seat in failed)
     verdict = RestartWorkers(failed=tuple(seat.member.incarnation for seat in failed))
     return _on_failure(case, Draft(verdict, record.seats, f"workers died on {names}"))
 

@@ -3,7 +3,7 @@
 from everstep_contract.queries import ProbeMember
 
 from everstep_adjudicator.actions import Ask, Decision, Later
-from everstep_adjudicator.case import Case
+from everstep_adjudicator.case import Case, listed
 from everstep_adjudicator.evidence import Judgement, quorum, silent
 from everstep_adjudicator.fold_evidence import NEVER_CLEARED
 from everstep_adjudicator.forming import candidates
@@ -25,7 +25,7 @@ def ask_around(case: Case) -> Decision | Later | None:
             waits.append(at)
     probes = tuple(probe for judgement in due for probe in _probes(case, judgement))
     if probes:
-        names = ", ".join(judgement.seat.member.name for judgement in due)
+        names = listed(judgement.seat.member.name for judgement in due)
         return Decision(Ask(probes), f"asking others about {names}")
     return Later(min(waits), "answers about silent members") if waits else None
 

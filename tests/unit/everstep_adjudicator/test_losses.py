@@ -64,6 +64,15 @@ def test_a_warm_spare_is_swapped_in_with_the_same_generation() -> None:
     assert len(room.names) == 8
 
 
+def test_a_loss_of_hundreds_is_ruled_on_in_words_that_fit() -> None:
+    room = running(256, min_member=8)
+    room.fold(*(room.departure(member(index)) for index in range(8, 256)))
+    room.rule()
+    assert len(room.record.seats) == 8
+    assert room.record.reason.startswith("lost trainer-8, trainer-9, ")
+    assert "and 242 more; 8 survivors" in room.record.reason
+
+
 def test_ec07_below_the_floor_nothing_runs() -> None:
     room = running(5, min_member=4)
     room.lose(member(0))
