@@ -12,7 +12,9 @@ from everstep_cli.contributed import contributed_command, contributed_names
 from everstep_cli.drill.faults import FAULTS
 
 LOOKING: Final = (commands.events, commands.status, commands.incidents, commands.incident)
-OWN: Final = frozenset(command.__name__ for command in (commands.drill, *LOOKING))
+OWN: Final = frozenset(
+    ("checkpoints", *(command.__name__ for command in (commands.drill, *LOOKING)))
+)
 
 
 def build(asked: str = "") -> Callable[..., object]:
@@ -22,6 +24,7 @@ def build(asked: str = "") -> Callable[..., object]:
     app.command(help=_drill_help())(commands.drill)
     for command in LOOKING:
         app.command()(command)
+    app.add_typer(commands.checkpoints, name="checkpoints")
     for name in () if asked in OWN else contributed_names():
         app.command(name, help=_summary(name))(_elsewhere)
     return typer.main.get_command(app)

@@ -2,16 +2,25 @@
 
 import os
 import sys
+from pathlib import Path
 
+from everstep_bus.interface import Bus
+from everstep_checkpoint.storage import Storage
+from everstep_runtime.health import Readiness
 from everstep_runtime.service import run_service
-from everstep_runtime.settings import ServiceSettings
 
+from everstep_checkpoint_indexer.config import Settings
 from everstep_checkpoint_indexer.service import serve
 
 
 def main() -> int:
     """Run the checkpoint indexer; the process's exit status."""
-    return run_service("checkpoint_indexer", serve, ServiceSettings.from_env(os.environ))
+    settings = Settings.from_env(os.environ)
+
+    async def start(bus: Bus, readiness: Readiness) -> None:
+        await serve(bus, readiness, Storage(Path(settings.checkpoint_root)))
+
+    return run_service("checkpoint_indexer", start, settings)
 
 
 if __name__ == "__main__":

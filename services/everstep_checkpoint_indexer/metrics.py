@@ -5,7 +5,7 @@ from typing import Final, Literal, get_args
 from everstep_runtime.metrics import counter
 from prometheus_client import Gauge
 
-CheckpointOutcome = Literal["committed", "already", "void"]
+CheckpointOutcome = Literal["committed", "already", "void", "incomplete", "damaged"]
 
 CHECKPOINTS: Final = counter(
     "everstep_checkpoint_indexer_checkpoints_total",

@@ -20,6 +20,14 @@ class Attempt(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Complete:
+    """An attempt of which every shard is prepared; ``shards`` in order."""
+
+    attempt: Attempt
+    shards: tuple[ShardPrepared, ...]
+
+
+@dataclass(frozen=True)
 class Gathering:
     """Shards that came in, by attempt and index, of attempts that are not complete."""
 

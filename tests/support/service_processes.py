@@ -76,6 +76,8 @@ def settings_of(role: Role, url: str, credentials: Path) -> dict[str, str]:
     if role == "node_watcher":
         settings["EVERSTEP_NATS_SYSTEM_SEED_PATH"] = str(system_seed_path(credentials))
         settings["EVERSTEP_NATS_CANARY_SEED_PATH"] = str(role_seed_path(credentials, "canary"))
+    if role == "checkpoint_indexer":
+        settings["EVERSTEP_CHECKPOINT_ROOT"] = str(credentials.parent)
     return settings
 
 

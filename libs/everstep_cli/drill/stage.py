@@ -187,7 +187,11 @@ class Stage:
                 }
             case "rescaler":
                 return cluster | {"EVERSTEP_MODE": "act"}
-            case "adjudicator" | "checkpoint_indexer":
+            case "checkpoint_indexer":
+                checkpoints = self._folder / "checkpoints"
+                checkpoints.mkdir(exist_ok=True)
+                return {"EVERSTEP_CHECKPOINT_ROOT": str(checkpoints)}
+            case "adjudicator":
                 return {}
             case _:
                 assert_never(service)

@@ -1,15 +1,25 @@
 """When a checkpoint is complete, when it is void, and which is the latest."""
 
-from everstep_checkpoint_indexer.decide import MAX_PENDING, gather, is_void, latest
-from everstep_checkpoint_indexer.model import Gathering
+from typing import Any
+
+import pytest
+from everstep_checkpoint_indexer.decide import (
+    MAX_PENDING,
+    gather,
+    is_possible,
+    latest,
+    manifest_of,
+    record_of,
+)
+from everstep_checkpoint_indexer.model import Complete, Gathering
 from everstep_contract.facts.checkpoint import ShardPrepared
 from everstep_contract.record import CheckpointRecord, GenerationStart, JobRecord
 from support.checkpoints import shard
 from support.jobs import JOB_UID, NOW, member, record
 
 
-def gathered(*facts: ShardPrepared) -> list[CheckpointRecord]:
-    gathering, complete = Gathering(), list[CheckpointRecord]()
+def gathered(*facts: ShardPrepared) -> list[Complete]:
+    gathering, complete = Gathering(), list[Complete]()
     for fact in facts:
         gathering, found = gather(gathering, fact)
         complete += [found] if found else []
@@ -20,7 +30,7 @@ def checkpoint(step: int, generation: int) -> CheckpointRecord:
     (found,) = gathered(
         shard(0, step=step, generation=generation), shard(1, step=step, generation=generation)
     )
-    return found
+    return record_of(manifest_of(found, None), "/ckpt")
 
 
 def job(*starts: tuple[int, int]) -> JobRecord:
@@ -34,11 +44,22 @@ def job(*starts: tuple[int, int]) -> JobRecord:
     )
 
 
-def test_a_checkpoint_is_complete_with_its_last_shard_and_counts_its_bytes() -> None:
+def test_a_checkpoint_is_complete_with_its_last_shard_and_lists_exact_files() -> None:
     (found,) = gathered(shard(1), shard(0))
-    assert (found.checkpoint, found.step, found.total_bytes) == ("s100", 100, 20)
-    assert (found.path, found.lineage) == ("/ckpt/s100", JOB_UID)
-    assert found.committed_at > NOW
+    manifest = manifest_of(found, job((1, 0), (2, 90)))
+    assert (manifest.checkpoint, manifest.step, manifest.total_bytes) == ("s100", 100, 20)
+    assert [one.file for one in manifest.shards] == ["shard-0.safetensors", "shard-1.safetensors"]
+    assert manifest.lineage == JOB_UID
+    assert [(s.generation, s.start_step) for s in manifest.history] == [(1, 0), (2, 90)]
+    assert manifest.committed_at > NOW
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"shard": 2}, {"path": "/ckpt/.."}, {"path": "/ckpt/a b"}, {"path": ""}]
+)
+def test_a_shard_that_no_checkpoint_can_be_made_of_is_impossible(wrong: dict[str, Any]) -> None:
+    assert is_possible(shard(0))
+    assert not is_possible(shard(0).model_copy(update=wrong))
 
 
 def test_the_same_shard_twice_is_one_shard() -> None:
@@ -55,16 +76,6 @@ def test_what_was_abandoned_is_forgotten_in_the_end() -> None:
     for step in range(MAX_PENDING + 5):
         gathering, _ = gather(gathering, shard(0, step=step))
     assert len(gathering.pending) == MAX_PENDING
-
-
-def test_r26_a_save_past_the_start_of_a_later_generation_is_void() -> None:
-    assert is_void(checkpoint(150, 1), job((1, 0), (2, 100)))
-    assert is_void(checkpoint(150, 1), job((1, 0), (2, 100), (3, 180)))
-
-
-def test_r26_the_breakpoint_save_of_a_broken_generation_is_good() -> None:
-    assert not is_void(checkpoint(150, 1), job((1, 0), (2, 150)))
-    assert not is_void(checkpoint(150, 2), job((1, 0), (2, 100), (3, 180)))
 
 
 def test_r26_the_latest_is_the_newest_that_no_rollback_took_back() -> None:

@@ -1,0 +1,199 @@
+"""Checkpoints in a folder: shards written whole or not at all, commits that a crash cannot tear.
+
+    <root>/<job>/.tmp-g<generation>-s<step>/<shard>-<incarnation>.safetensors     an attempt
+    <root>/<job>/g<generation>-s<step>/{manifest.json,*.safetensors}              a checkpoint
+
+Only operations that NFS makes atomic are used: `rename` within a folder, and no locks. One process,
+the checkpoint indexer, commits and deletes; any number write shards, each under its own name.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import xxhash
+from everstep_contract.identity import JobKey
+from everstep_contract.manifest import Manifest, ShardFile
+from pydantic import ValidationError
+
+from everstep_checkpoint.errors import DamagedError, IncompleteError, StorageFullError
+
+MANIFEST: Final = "manifest.json"
+CHUNK_BYTES: Final = 8 << 20
+"""Of a read or write: large enough for a disk's rate, small enough to hash while it is cached."""
+_ATTEMPT: Final = ".tmp-"
+_TRASH: Final = ".trash-"
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+def write_shard(folder: Path, file: str, chunks: Iterable[memoryview | bytes]) -> ShardFile:
+    """Write a shard so that it survives a crash, hashing on the way.
+
+    Raises:
+        StorageFullError: There is no room; the file is gone again.
+        OSError: It cannot be written, or is there already.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path, digest, total_bytes = folder / file, xxhash.xxh3_128(), 0
+    try:
+        with path.open("xb", buffering=0) as out:
+            for chunk in chunks:
+                digest.update(chunk)
+                total_bytes += len(chunk)
+                _write_all(out.fileno(), memoryview(chunk))
+            os.fsync(out.fileno())
+    except OSError as error:
+        if error.errno != errno.EEXIST:
+            path.unlink(missing_ok=True)
+        if error.errno in _NO_ROOM:
+            raise StorageFullError(path) from error
+        raise
+    _sync_folder(folder)
+    return ShardFile(file=file, total_bytes=total_bytes, xxh3_128=digest.hexdigest())
+
+
+def verify_shard(folder: Path, shard: ShardFile) -> None:
+    """Read a shard back.
+
+    Raises:
+        DamagedError: It is missing, cannot be read, or is not what was written.
+    """
+    path, digest, total_bytes = folder / shard.file, xxhash.xxh3_128(), 0
+    buffer = memoryview(bytearray(CHUNK_BYTES))
+    try:
+        with path.open("rb", buffering=0) as file:
+            while count := file.readinto(buffer):
+                digest.update(buffer[:count])
+                total_bytes += count
+    except OSError as error:
+        raise DamagedError(path, error.strerror or repr(error)) from error
+    if total_bytes != shard.total_bytes:
+        raise DamagedError(path, f"{total_bytes} bytes, {shard.total_bytes} were written")
+    if digest.hexdigest() != shard.xxh3_128:
+        raise DamagedError(path, f"its hash is {digest.hexdigest()}, not {shard.xxh3_128}")
+
+
+class Storage:
+    """The checkpoints of all jobs below one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def attempt(self, job: JobKey, generation: int, step: int) -> Path:
+        """The folder that shards of this save are written into."""
+        return self._of(job) / f"{_ATTEMPT}g{generation}-s{step}"
+
+    def folder(self, manifest: Manifest) -> Path:
+        """Where a committed checkpoint lies."""
+        return self._of(manifest.job) / f"g{manifest.generation}-s{manifest.step}"
+
+    def commit(self, manifest: Manifest) -> Path:
+        """Make an attempt a checkpoint; done again after a crash, it changes nothing.
+
+        What the manifest does not list is deleted: a zombie's shard beside the good ones would be
+        read by tools that read a whole folder.
+
+        Raises:
+            IncompleteError: A shard is missing or cut short.
+            StorageFullError: There is no room for the manifest.
+        """
+        attempt = self.attempt(manifest.job, manifest.generation, manifest.step)
+        final = self.folder(manifest)
+        if final.exists():
+            return final
+        for shard in manifest.shards:
+            _require_whole(attempt / shard.file, shard.total_bytes)
+        listed = {shard.file for shard in manifest.shards}
+        for path in attempt.iterdir():
+            if path.name not in listed:
+                path.unlink()
+        text = manifest.model_dump_json(indent=1).encode()
+        write_shard(attempt, f"{MANIFEST}.new", [text])
+        (attempt / f"{MANIFEST}.new").rename(attempt / MANIFEST)
+        _sync_folder(attempt)
+        attempt.rename(final)
+        _sync_folder(final.parent)
+        return final
+
+    def manifests(self) -> tuple[list[Manifest], list[DamagedError]]:
+        """All committed checkpoints, and what is wrong with those that cannot be told."""
+        found: list[Manifest] = []
+        damaged: list[DamagedError] = []
+        for path in sorted(self.root.glob(f"*/g*/{MANIFEST}")):
+            try:
+                found.append(self._manifest(path))
+            except DamagedError as error:
+                damaged.append(error)
+        return found, damaged
+
+    def verify(self, manifest: Manifest) -> None:
+        """Read a whole checkpoint back.
+
+        Raises:
+            DamagedError: The first file that is not what was written.
+        """
+        folder = self.folder(manifest)
+        for shard in manifest.shards:
+            verify_shard(folder, shard)
+
+    def delete(self, manifest: Manifest) -> None:
+        """Delete a checkpoint; nobody ever sees half of one."""
+        folder = self.folder(manifest)
+        trash = folder.with_name(f"{_TRASH}{folder.name}")
+        folder.rename(trash)
+        _sync_folder(trash.parent)
+        shutil.rmtree(trash)
+
+    def collect(self, job: JobKey, keep: Iterable[Path] = ()) -> list[Path]:
+        """Delete attempts that nobody will commit, and deletions that a crash cut short.
+
+        Args:
+            job: Whose.
+            keep: Attempts that shards may still come for.
+        """
+        kept = set(keep)
+        left = [
+            path
+            for path in self._of(job).glob(".*")
+            if path.name.startswith((_ATTEMPT, _TRASH)) and path not in kept
+        ]
+        for path in left:
+            shutil.rmtree(path)
+        return left
+
+    def _of(self, job: JobKey) -> Path:
+        return self.root / job.token
+
+    def _manifest(self, path: Path) -> Manifest:
+        try:
+            manifest = Manifest.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise DamagedError(path, f"no manifest: {error}") from error
+        if self.folder(manifest) != path.parent:
+            raise DamagedError(path, f"it is of {self.folder(manifest)}")
+        return manifest
+
+
+def _require_whole(path: Path, total_bytes: int) -> None:
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise IncompleteError(path, error.strerror or repr(error)) from error
+    if size != total_bytes:
+        raise IncompleteError(path, f"{size} bytes, {total_bytes} were prepared")
+
+
+def _write_all(descriptor: int, data: memoryview) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,43 @@
+"""The manifest of a checkpoint: what is complete, which bytes exactly, of which future (R26)."""
+
+from typing import Literal
+
+from pydantic import AwareDatetime, Field
+
+from everstep_contract.base import Generation, Model, Name, Step
+from everstep_contract.identity import JobKey
+from everstep_contract.record import MAX_HISTORY, GenerationStart
+
+Digest = str
+"""xxh3_128 of a file, 32 hexadecimal digits."""
+
+
+class ShardFile(Model):
+    """One file of a checkpoint; its name carries the incarnation that wrote it."""
+
+    file: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._=-]{0,254}$", description="Without folder.")
+    total_bytes: int = Field(ge=0)
+    xxh3_128: Digest = Field(pattern=r"^[0-9a-f]{32}$")
+
+
+class Manifest(Model):
+    """A committed checkpoint: only what lies beside one is complete.
+
+    ``history`` are the starts of the job's generations as they were known at the commit, so that
+    validity can be told from the manifests alone.
+    """
+
+    format: Literal[1] = 1
+    job: JobKey
+    checkpoint: Name
+    lineage: Name = Field(description="The job's uid.")
+    generation: Generation
+    step: Step
+    shards: tuple[ShardFile, ...] = Field(min_length=1)
+    history: tuple[GenerationStart, ...] = Field(default=(), max_length=MAX_HISTORY)
+    committed_at: AwareDatetime
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all shards."""
+        return sum(shard.total_bytes for shard in self.shards)

@@ -1,0 +1,170 @@
+"""Shards and checkpoints in a folder, and what a crash or damage does to them."""
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from everstep_checkpoint.errors import DamagedError, IncompleteError, StorageFullError
+from everstep_checkpoint.storage import MANIFEST, Storage, write_shard
+from everstep_contract.manifest import Manifest
+from support.jobs import JOB, NOW
+
+BODY = b"0123456789" * 1000
+
+
+def prepared(storage: Storage, step: int = 7, *, generation: int = 1) -> Manifest:
+    """An attempt of two shards, and the manifest that would commit it."""
+    attempt = storage.attempt(JOB, generation, step)
+    shards = [write_shard(attempt, f"{rank}-a.safetensors", [BODY, BODY]) for rank in (0, 1)]
+    return Manifest(
+        job=JOB,
+        checkpoint=f"g{generation}-s{step}",
+        lineage="uid-1",
+        generation=generation,
+        step=step,
+        shards=tuple(shards),
+        committed_at=NOW,
+    )
+
+
+def committed(storage: Storage, step: int = 7) -> Manifest:
+    manifest = prepared(storage, step)
+    storage.commit(manifest)
+    return manifest
+
+
+def test_a_committed_checkpoint_is_found_and_whole(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    manifest = committed(storage)
+    assert storage.manifests() == ([manifest], [])
+    storage.verify(manifest)
+
+
+def test_an_attempt_is_no_checkpoint(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    prepared(storage)
+    assert storage.manifests() == ([], [])
+
+
+def test_committing_again_after_a_crash_changes_nothing(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    manifest = committed(storage)
+    assert storage.commit(manifest) == storage.folder(manifest)
+    storage.verify(manifest)
+
+
+@pytest.mark.parametrize("left", [MANIFEST, f"{MANIFEST}.new", "0-zombie.safetensors"])
+def test_what_a_crash_or_a_zombie_left_in_an_attempt_is_not_committed(
+    tmp_path: Path, left: str
+) -> None:
+    storage = Storage(tmp_path)
+    manifest = prepared(storage)
+    (storage.attempt(JOB, 1, 7) / left).write_bytes(b"half")
+    folder = storage.commit(manifest)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "0-a.safetensors",
+        "1-a.safetensors",
+        MANIFEST,
+    ]
+
+
+def test_a_shard_that_is_missing_or_cut_short_keeps_the_attempt_from_being_committed(
+    tmp_path: Path,
+) -> None:
+    storage = Storage(tmp_path)
+    manifest = prepared(storage)
+    path = storage.attempt(JOB, 1, 7) / manifest.shards[1].file
+    os.truncate(path, 5)
+    with pytest.raises(IncompleteError, match="5 bytes, 20000 were prepared"):
+        storage.commit(manifest)
+    path.unlink()
+    with pytest.raises(IncompleteError, match="No such file"):
+        storage.commit(manifest)
+    assert storage.manifests() == ([], [])
+
+
+def test_an_existing_shard_is_not_written_over(tmp_path: Path) -> None:
+    write_shard(tmp_path, "0-a.safetensors", [BODY])
+    with pytest.raises(FileExistsError):
+        write_shard(tmp_path, "0-a.safetensors", [b"other"])
+    assert (tmp_path / "0-a.safetensors").read_bytes() == BODY
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_and_leaves_no_half_of_a_shard(tmp_path: Path, number: int) -> None:
+    def filling() -> Iterator[bytes]:
+        yield BODY
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(StorageFullError, match="no room left"):
+        write_shard(tmp_path, "0-a.safetensors", filling())
+    assert list(tmp_path.iterdir()) == []
+
+
+def damage_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, 100)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def replace_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("damage", [damage_bit, truncate, empty, Path.unlink, replace_by_folder])
+def test_ec28_every_damage_to_a_shard_is_noticed(tmp_path: Path, damage: object) -> None:
+    assert callable(damage)
+    storage = Storage(tmp_path)
+    manifest = committed(storage)
+    damage(storage.folder(manifest) / manifest.shards[1].file)
+    with pytest.raises(DamagedError, match="1-a"):
+        storage.verify(manifest)
+
+
+def test_an_old_manifest_beside_new_shards_is_noticed(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    old = committed(storage, 7)
+    new = prepared(storage, 8)
+    (storage.attempt(JOB, 1, 8) / new.shards[0].file).write_bytes(b"x" * len(BODY * 2))
+    storage.commit(new)
+    with pytest.raises(DamagedError, match="its hash is"):
+        storage.verify(new)
+    storage.verify(old)
+
+
+def test_a_manifest_that_is_of_another_folder_or_torn_is_told_and_hides_no_other(
+    tmp_path: Path,
+) -> None:
+    storage = Storage(tmp_path)
+    good = committed(storage, 7)
+    copied, torn = committed(storage, 8), committed(storage, 9)
+    (storage.folder(copied) / MANIFEST).write_text(good.model_dump_json())
+    (storage.folder(torn) / MANIFEST).write_bytes(b"{")
+    found, damaged = storage.manifests()
+    assert found == [good]
+    assert {error.path.parent.name for error in damaged} == {"g1-s8", "g1-s9"}
+
+
+def test_a_deleted_checkpoint_is_gone_and_so_is_what_a_crash_left_of_one(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    first, second = committed(storage, 7), committed(storage, 8)
+    storage.delete(first)
+    folder = storage.folder(second)
+    folder.rename(folder.with_name(f".trash-{folder.name}"))
+    assert storage.manifests() == ([], [])
+    pending = prepared(storage, 9)
+    attempt = storage.attempt(JOB, 1, 9)
+    assert [path.name for path in storage.collect(JOB, keep=[attempt])] == [".trash-g1-s8"]
+    storage.commit(pending)
+    storage.verify(pending)
