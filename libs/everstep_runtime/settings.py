@@ -56,9 +56,12 @@ def _checked(text: str) -> str:
     return text
 
 
-def unique_instance() -> str:
-    """A name for one life of one process, for leases and connections; never reused."""
-    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+def one_life(name: str) -> str:
+    """A name for one life of one process, for leases and connections; never reused.
+
+    Two processes that are given the same name would else take each other's lease for their own.
+    """
+    return f"{name}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
 class ProcessSettings(BaseModel):
@@ -123,7 +126,10 @@ class ServiceSettings(ProcessSettings):
 
     metrics_host: str = "127.0.0.1"
     metrics_port: int = Field(default=9464, ge=0, le=65535, description="0: any free port.")
-    instance: Name = Field(default_factory=unique_instance)
+    instance: Annotated[Name, Field(max_length=200), AfterValidator(one_life)] = Field(
+        default_factory=socket.gethostname,
+        description="A name to know it by; each life adds its own end.",
+    )
 
 
 def _is_ours(variable: str, value: str) -> bool:

@@ -83,3 +83,9 @@ def test_credentials_in_a_url_are_not_repeated_in_the_complaint() -> None:
 
 def test_two_lives_of_a_process_have_two_names() -> None:
     assert ServiceSettings.parse({}).instance != ServiceSettings.parse({}).instance
+
+
+def test_r5_two_processes_of_one_name_are_two_for_a_lease() -> None:
+    one, other = (ServiceSettings.parse({"EVERSTEP_INSTANCE": "twin"}) for _ in range(2))
+    assert one.instance.startswith("twin-")
+    assert one.instance != other.instance
