@@ -69,7 +69,8 @@ class PeerPort:
             async with asyncio.timeout(SERVE_SECONDS):
                 await self._answer(reader, writer)
         except (OSError, ValueError) as error:
-            log.info("peer connection dropped", why=str(error)[:200])
+            why = str(error)[:200] or f"no question within {SERVE_SECONDS:g} s"
+            log.info("peer connection dropped", why=why)
         finally:
             self._open -= 1
             writer.close()

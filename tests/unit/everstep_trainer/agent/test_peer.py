@@ -9,7 +9,9 @@ import pytest
 from everstep_contract.identity import Endpoint
 from everstep_contract.orders import Order
 from everstep_contract.queries import ProbeMember
+from everstep_trainer.agent import peer
 from everstep_trainer.agent.peer import MAX_LINE_BYTES, PeerPort, ask_peer, probe
+from structlog.testing import capture_logs
 from support.agent_core import make_order
 from support.messages import JOB
 
@@ -109,3 +111,15 @@ async def test_who_says_nothing_does_not_keep_others_from_being_answered() -> No
         assert (await ask_peer(endpoint, None, 5)).incarnation == "peer.1"
         for _, writer in idle:
             writer.close()
+
+
+async def test_who_connects_and_asks_nothing_is_dropped_with_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(peer, "SERVE_SECONDS", 0.05)
+    async with listening("target.1") as endpoint:
+        with capture_logs() as logs:
+            reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+            assert await reader.read() == b""
+            writer.close()
+    assert [line["why"] for line in logs] == ["no question within 0.05 s"]
