@@ -5,9 +5,11 @@ from typing import Annotated, ClassVar
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 Name = Annotated[str, Field(min_length=1, max_length=253)]
-Generation = Annotated[int, Field(ge=0)]
+EXACT: int = 2**53 - 1
+"""Larger whole numbers are not the same number to every reader of JSON (RFC 8259, section 6)."""
+Generation = Annotated[int, Field(ge=0, le=EXACT)]
 """Version of a job's membership; 0 means that the job has none yet."""
-Step = Annotated[int, Field(ge=0)]
+Step = Annotated[int, Field(ge=0, le=EXACT)]
 """Completed optimizer steps; 0 before the first."""
 Text = Annotated[str, Field(max_length=2000)]
 """A sentence for people, bounded so that no message grows without limit."""

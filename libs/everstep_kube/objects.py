@@ -6,6 +6,7 @@ Fields may be missing, conditions come in any order, and unknown ones are ignore
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
+from everstep_contract.base import EXACT
 from everstep_contract.identity import GangSpec, JobKey
 
 from everstep_kube.client import Json
@@ -147,6 +148,7 @@ def _policy_on_deletion(spec: Json) -> str:
 
 def _number(value: Any, otherwise: int, *, least: int) -> int:
     try:
-        return max(int(value), least)
+        number = int(value)
     except (TypeError, ValueError):
         return otherwise
+    return max(number, least) if number <= EXACT else otherwise

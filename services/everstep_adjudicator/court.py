@@ -1,6 +1,7 @@
 """All jobs' desks under one lease: takes records over, hands facts to the desk they are for."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Final
 
 import structlog
@@ -28,7 +29,7 @@ from everstep_runtime.clock import Clock
 from everstep_adjudicator.actions import Filed, ProbeEnded
 from everstep_adjudicator.desk import RETRY_SECONDS, Desk
 from everstep_adjudicator.enact import Registry
-from everstep_adjudicator.metrics import PROBES
+from everstep_adjudicator.metrics import BROKEN, PROBES
 from everstep_adjudicator.model import JobView
 from everstep_adjudicator.policy import Policy
 
@@ -109,7 +110,7 @@ class Court:
         """An agent's word about itself."""
         desk = self._desks.get(report.job) or self._open_desk(report.job)
         if desk is not None:
-            await desk.hear_report(report)
+            await _alone(report.job, desk.hear_report(report))
 
     async def compare_records(self) -> None:
         """Read every record again: its newest writes may have been lost with a disk (R5).
@@ -117,7 +118,7 @@ class Court:
         Desks of jobs that are long over are closed; a late fact would open them again.
         """
         for job, desk in tuple(self._desks.items()):
-            await desk.compare()
+            await _alone(job, desk.compare())
             if desk.is_done():
                 del self._desks[job]
                 self._keepers.pop(job).cancel()
@@ -156,7 +157,7 @@ class Court:
         )
         desk = Desk(view, self._policy, self._clock, self._registry, self._send_probe)
         self._desks[job] = desk
-        self._keepers[job] = self._group.create_task(desk.keep_time())
+        self._keepers[job] = self._group.create_task(_keep_time(job, desk))
         return desk
 
     async def _hear_of_node(self, fact: NodeEvent) -> None:
@@ -164,8 +165,8 @@ class Court:
             self._fenced.pop(fact.node, None)
             if (fact.deleted or fact.out_of_service) and len(self._fenced) < FENCED_NODES_LIMIT:
                 self._fenced[fact.node] = fact
-        for desk in tuple(self._desks.values()):
-            await desk.hear(fact)
+        for job, desk in tuple(self._desks.items()):
+            await _alone(job, desk.hear(fact))
 
     def _send_probe(self, probe: ProbeMember) -> None:
         self._group.create_task(self._probe(probe))
@@ -183,4 +184,23 @@ class Court:
         PROBES.labels(outcome or "no_answer").inc()
         desk = self._desks.get(probe.job)
         if desk is not None:
-            await desk.hear(ProbeEnded(probe.target, probe.witness, outcome, detail))
+            ended = ProbeEnded(probe.target, probe.witness, outcome, detail)
+            await _alone(probe.job, desk.hear(ended))
+
+
+async def _keep_time(job: JobKey, desk: Desk) -> None:
+    while True:
+        await _alone(job, desk.keep_time())
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _alone(job: JobKey, work: Awaitable[None]) -> None:
+    """What goes wrong with one job is told, and takes no other job along.
+
+    Only facts of the job itself are not heard this way: they end in DEAD with the reason.
+    """
+    try:
+        await work
+    except Exception:  # whatever the rules or their data have in store
+        BROKEN.inc()
+        log.exception("job not decided about", job=str(job))

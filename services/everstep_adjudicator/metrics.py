@@ -5,6 +5,7 @@ from typing import Final, get_args
 from everstep_contract.record import Outcome
 from everstep_contract.verdicts import VerdictKind
 from everstep_runtime.metrics import counter, latency_seconds, stage_seconds
+from prometheus_client import Counter
 
 VERDICTS: Final = counter(
     "everstep_adjudicator_verdicts_total", "Verdicts, by kind.", "verdict", get_args(VerdictKind)
@@ -26,6 +27,9 @@ PROBES: Final = counter(
     "Indirect probes, by what the witness found.",
     "outcome",
     ("alive", "refused", "silent", "other_incarnation", "no_answer"),
+)
+BROKEN: Final = Counter(
+    "everstep_adjudicator_failed_decisions_total", "Decisions that ended in an error of ours."
 )
 STAGES: Final = stage_seconds(
     "adjudicator",

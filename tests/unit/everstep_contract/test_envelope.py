@@ -3,7 +3,7 @@
 from datetime import UTC
 
 import pytest
-from everstep_contract.base import Event, Message
+from everstep_contract.base import EXACT, Event, Message
 from everstep_contract.envelope import MAX_PAYLOAD_BYTES, Cause, decode, encode
 from everstep_contract.errors import InvalidPayloadError, UnknownTypeError
 from everstep_contract.examples import EXAMPLES
@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)
-counts = st.integers(0, 2**53)
+counts = st.integers(0, EXACT)
 seconds = st.floats(0, 1e9, allow_nan=False, allow_infinity=False)
 instants = st.datetimes(timezones=st.just(UTC))
 jobs = st.builds(JobKey, namespace=names, name=names)
@@ -108,3 +108,16 @@ def test_a_number_that_is_none_is_refused() -> None:
     broken = payload.replace(b'"step_seconds":', b'"step_seconds":"x",":":')
     with pytest.raises(InvalidPayloadError, match="step_seconds"):
         decode({"ce-type": StepAdvanced.TYPE}, broken)
+
+
+@pytest.mark.parametrize("beyond", [EXACT + 1, 2**63, 10**30])
+def test_a_number_that_json_readers_tell_differently_is_no_generation(beyond: int) -> None:
+    order = EXAMPLES[Order.TYPE]
+    headers, payload = encode(order, source="test")
+    assert isinstance(order, Order)
+    forged = payload.replace(
+        f'"generation":{order.generation}'.encode(), f'"generation":{beyond}'.encode(), 1
+    )
+    assert forged != payload
+    with pytest.raises(InvalidPayloadError, match="generation"):
+        decode(headers, forged)

@@ -103,6 +103,7 @@ def test_a_jobs_generation_is_read_from_its_annotation() -> None:
     spec = {"tasks": [{"replicas": 1}]}
     assert job_state(job(spec, generation="12")).generation == 12
     assert job_state(job(spec, generation="twelve")).generation == 0
+    assert job_state(job(spec, generation=str(2**63))).generation == 0
 
 
 def test_a_manifest_beyond_all_bounds_is_taken_for_the_bound() -> None:
