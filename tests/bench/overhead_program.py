@@ -23,7 +23,7 @@ class Training:
 
     def __init__(self, **group: Any) -> None:
         self.own = make_model(SEED)
-        self.model = DistributedDataParallel(self.own, **group)
+        self.model = DistributedDataParallel(self.own, gradient_as_bucket_view=True, **group)
         self.optimizer = make_optimizer(self.own)
         self.scheduler = make_scheduler(self.optimizer)
 

@@ -15,10 +15,10 @@ from torch import nn
 from torch.nn import functional
 
 VOCABULARY: Final = 256
-CONTEXT_BYTES: Final = 32
-WIDTH: Final = 256
+CONTEXT_BYTES: Final = 16
+WIDTH: Final = 368
 HEADS: Final = 4
-LAYERS: Final = 6
+LAYERS: Final = 3
 LEARNING_RATE: Final = 1e-3
 WARM_UP_STEPS: Final = 10
 
@@ -50,7 +50,7 @@ class Block(nn.Module):
 
 
 class DrillModel(nn.Module):
-    """Predicts the next byte. 4.9 M parameters."""
+    """Predicts the next byte. 5.1 M parameters."""
 
     def __init__(self) -> None:
         super().__init__()

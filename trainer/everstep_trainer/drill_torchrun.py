@@ -41,7 +41,7 @@ def main() -> None:
     timeout = timedelta(seconds=arguments.timeout_seconds) if arguments.timeout_seconds else None
     dist.init_process_group("gloo", timeout=timeout)
     own = make_model(arguments.seed)
-    model = DistributedDataParallel(own)
+    model = DistributedDataParallel(own, gradient_as_bucket_view=True)
     optimizer = make_optimizer(own)
     scheduler = make_scheduler(optimizer)
     parts = {"model": own, "optimizer": optimizer, "scheduler": scheduler}

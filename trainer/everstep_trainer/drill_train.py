@@ -27,7 +27,9 @@ def main() -> None:
     job = everstep.join()
     for generation in job.generations():
         with generation:
-            model = DistributedDataParallel(own, device_mesh=generation.mesh)
+            model = DistributedDataParallel(
+                own, device_mesh=generation.mesh, gradient_as_bucket_view=True
+            )
             generation.track(model=model, optimizer=optimizer, scheduler=scheduler)
             for step in generation.steps(text, total=arguments.steps):
                 for batch in step.micro_batches:

@@ -20,7 +20,7 @@ from everstep_contract.clients import service_client_name
 from everstep_cli.drill.cluster import ClusterClient
 from everstep_cli.drill.faults import ServiceName
 from everstep_cli.drill.manifest import JOB, Gang, job_manifest
-from everstep_cli.drill.processes import MARK_VARIABLE, Processes, Program, log_tail
+from everstep_cli.drill.processes import MARK_VARIABLE, Processes, Program, favour, log_tail
 from everstep_cli.drill.tripwire import Tripwire, Wire
 from everstep_cli.errors import CommandError
 from everstep_cli.waiting import seen
@@ -84,8 +84,9 @@ class Stage:
         self._server.kill()
 
     def start_bus(self) -> None:
-        """Start nats-server again, on its port and store."""
+        """Start nats-server, on its port and store if it had any."""
         self._server.start()
+        favour(self._server.pid)
 
     def arm(self, service: ServiceName, wire: Wire) -> None:
         """Let the service die at its next sentence that matches, and start it again.
@@ -159,7 +160,7 @@ class Stage:
             jobs=(JOB,),
         )
         self._server = NatsServer(settings)
-        self._server.start()
+        self.start_bus()
         self._stack.callback(self._server.stop)
         address = urlsplit(self._server.url)
         wire = Tripwire(str(address.hostname), address.port or 0)
@@ -173,7 +174,7 @@ class Stage:
             **self._variables_of(service),
         }
         command = (sys.executable, "-m", f"everstep_{service}")
-        await self._processes.start(Program(service, command, variables))
+        favour(await self._processes.start(Program(service, command, variables)))
 
     def _variables_of(self, service: ServiceName) -> dict[str, str]:
         cluster = {"EVERSTEP_CLUSTER": "kubernetes", "EVERSTEP_KUBECONFIG_PATH": self._kubeconfig}

@@ -133,7 +133,7 @@ class Generation:
             self._worker.page.write("step_begun", self.step + 1)
             self._enter_phase("step")
             batches = source.batches(self.step, self.rank, self.world_size)
-            self._step = Step(self.step, batches, self._modules, self._completed)
+            self._step = Step(self.step, batches, self._modules, self._completed, self._check)
             yield self._step
             self._step.completed()
 

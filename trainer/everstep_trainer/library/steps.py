@@ -26,12 +26,14 @@ class Step:
         batches: tuple[Any, ...],
         modules: tuple[nn.Module, ...],
         on_completed: Callable[[float], None],
+        check: Callable[[], None],
     ) -> None:
         self.index = index
         self.loss: torch.Tensor | float | None = None
         self._batches = batches
         self._modules = modules
         self._on_completed = on_completed
+        self._check = check
         self._begun_at = time.monotonic()
         self._taken = 0
         self._loss_sum: torch.Tensor | None = None
@@ -63,7 +65,11 @@ class Step:
         Returns:
             The mean loss of the turn's micro-batches so far, detached: after the last one, the
             loss of the step on this rank.
+
+        Raises:
+            GenerationEnded: An order came meanwhile; a backward would be for nothing.
         """
+        self._check()
         many = len(self._batches) > 1
         torch.autograd.backward(loss / len(self._batches) if many else loss)
         seen = loss.detach()
