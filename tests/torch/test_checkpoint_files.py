@@ -51,6 +51,7 @@ def test_stock_safetensors_opens_a_shard(tmp_path: Path) -> None:
         assert json.loads(shard.metadata()["everstep"]) == {"rank": 0}
 
 
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 @pytest.mark.parametrize("world_size", WORLD_SIZES)
 def test_stock_dcp_puts_a_sharded_checkpoint_together(tmp_path: Path, world_size: int) -> None:
     write_sharded(tmp_path, world_size)
