@@ -46,6 +46,6 @@ sim: $(READY) ## Simulated histories of faults; SEEDS=n of them
 contract: $(READY) ## Generate proto/ from the models
 	$(RUN) -m everstep_contract proto
 
-bench: $(READY) ## Measure; BENCH="heal overhead quiet" chooses
+bench: $(READY) ## Measure; BENCH="heal rows overhead quiet" chooses (rows: an hour)
 	@for topic in $(BENCH); do PYTHONPATH=tests $(RUN) -m bench.$$topic || failed=1; done; \
 	    exit $${failed:-0}
