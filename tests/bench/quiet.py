@@ -13,6 +13,7 @@ from typing import Final
 
 from bench.report import Figure, figure, parser, show
 from everstep_bus.background import background
+from everstep_cli.access import quiet_logs
 from everstep_cli.drill.board import Board
 from everstep_cli.drill.faults import MEMBERS, MIN_MEMBER
 from everstep_cli.drill.manifest import Gang
@@ -81,6 +82,7 @@ def main() -> int:
     flags = parser(__doc__)
     flags.add_argument("--minutes", type=float, default=10.0)
     chosen = flags.parse_args()
+    quiet_logs()
     with tempfile.TemporaryDirectory(prefix="everstep-quiet-") as folder:
         found = figures_of(*asyncio.run(watch_undisturbed(chosen.minutes, Path(folder))))
     show("quiet", found, as_json=chosen.json)
