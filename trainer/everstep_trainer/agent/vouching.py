@@ -22,7 +22,7 @@ def doubt_after_a_pause(state: AgentState, tick: Tick, moment: Moment) -> Turn:
     The bus is asked, or the peers where it is away. A member without peers whom nobody can tell
     anything goes on: a lost bus stops no training.
     """
-    paused = moment.monotonic - state.ticked_at > state.me.limits.doubt_seconds
+    paused = _stood_still(state, moment)
     state = replace(state, ticked_at=moment.monotonic)
     if paused and state.order is not None:
         state = replace(state, doubts=state.doubts + 1, is_sure=False)
@@ -36,15 +36,23 @@ def doubt_after_a_pause(state: AgentState, tick: Tick, moment: Moment) -> Turn:
     return state, (Gossip(state.order, peers, state.doubts),)
 
 
+def _stood_still(state: AgentState, moment: Moment) -> bool:
+    return moment.monotonic - state.ticked_at > state.me.limits.doubt_seconds
+
+
 def hear_confirmation(state: AgentState, heard: OrderConfirmed) -> AgentState:
     """The newest order is heard: what was asked before the last pause says nothing about it."""
     return replace(state, is_sure=True) if heard.doubt == state.doubts else state
 
 
 def vouch(state: AgentState, moment: Moment) -> Turn:
-    """Say on the pages which generation may step: at once when it changes, and again and again."""
+    """Say on the pages which generation may step: at once when it changes, and again and again.
+
+    Whatever is heard first after a pause may be older than it: nothing is vouched for until a tick
+    has asked.
+    """
     generation = NOBODY
-    if state.is_sure:
+    if state.is_sure and not _stood_still(state, moment):
         generation = state.generation if wish(state) == "form" else 0
     key = (generation, *(worker.life for worker in state.workers))
     due = moment.monotonic >= state.vouched_at + state.me.limits.vouch_seconds

@@ -2,6 +2,7 @@
 
 from everstep_trainer.agent.effects import AskForOrder, Gossip, Vouch
 from everstep_trainer.agent.inputs import OrderConfirmed
+from everstep_trainer.link import Hello
 from everstep_trainer.page import NOBODY
 from support.agent_core import Core, make_order
 
@@ -46,6 +47,17 @@ def test_its_word_is_renewed_at_every_tick() -> None:
 def test_r24_after_it_stood_still_it_vouches_for_nothing_before_its_order_is_confirmed() -> None:
     core = thawed(Core().warm().run(make_order(1)))
     assert vouched(core) == NOBODY
+    (asked,) = core.done(AskForOrder)
+    core.hear(OrderConfirmed(asked.doubt))
+    assert vouched(core) == 1
+
+
+def test_r24_what_it_hears_before_its_first_tick_after_it_stood_still_renews_nothing() -> None:
+    core = Core().warm().run(make_order(1))
+    core.seconds += FROZEN_SECONDS
+    core.say(Hello(local_rank=0, pid=1))
+    assert vouched(core) == NOBODY
+    core.tick()
     (asked,) = core.done(AskForOrder)
     core.hear(OrderConfirmed(asked.doubt))
     assert vouched(core) == 1
