@@ -5,10 +5,12 @@ The test orders what a rescaler would.
 
 import os
 import signal
+import time
 from pathlib import Path
 
 from everstep_contract.facts.member import MemberFormed
 from everstep_contract.facts.worker import WorkerExited
+from everstep_trainer.page import VOUCHED_SECONDS
 from support.agent_fleet import Fleet
 from support.polling import eventually
 
@@ -116,8 +118,11 @@ async def test_ec12_a_member_frozen_before_its_optimizer_steps_does_not_step_whe
     before = steps_of(agents.folder, worker)
     for pid in (agent.pid, worker):
         os.kill(pid, signal.SIGSTOP)
+    silent_since = time.monotonic()
     await agents.order(2, (0, 1))
     await stepping(agents, 2, 0, 1)
+    # nobody is left out for silence sooner than this; the test's order waited for no silence
+    await eventually(lambda: time.monotonic() - silent_since > VOUCHED_SECONDS)
     hold.unlink()
     os.kill(worker, signal.SIGCONT)  # first, so that nobody can have told it anything
     await eventually(lambda: not held.exists())
