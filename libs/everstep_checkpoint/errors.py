@@ -4,7 +4,9 @@ EverstepError
 └── CheckpointError
     ├── DamagedError        bytes are not what was written: use another checkpoint
     ├── IncompleteError     a shard is missing: it cannot be committed
-    └── StorageFullError    no room: prune, then try again
+    ├── StorageFullError    no room: prune, then try again
+    ├── NoRoomError         too little memory for snapshots
+    └── OverwrittenError    a snapshot was written over while it was read
 """
 
 from pathlib import Path
@@ -38,3 +40,27 @@ class StorageFullError(CheckpointError):
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path}: no room left")
         self.path = path
+
+
+class NoRoomError(CheckpointError):
+    """There is too little memory for two snapshots of this state."""
+
+    def __init__(self, needed_bytes: int, available_bytes: int) -> None:
+        gib = 1 << 30
+        super().__init__(
+            f"snapshots need {needed_bytes / gib:.2f} GiB of memory beside the training, and "
+            f"{available_bytes / gib:.2f} GiB are left: raise the pod's memory limit by the "
+            "difference (/dev/shm is not used, so neither --shm-size nor an emptyDir matters), or "
+            "join with snapshot_every=0 and checkpoint_every=0"
+        )
+        self.needed_bytes = needed_bytes
+        self.available_bytes = available_bytes
+
+
+class OverwrittenError(CheckpointError):
+    """The writer was faster than the reader; the reader has nothing."""
+
+    def __init__(self, generation: int, step: int) -> None:
+        super().__init__(f"the snapshot of step {step}, generation {generation}, is gone")
+        self.generation = generation
+        self.step = step

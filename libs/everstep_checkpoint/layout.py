@@ -73,10 +73,23 @@ class Layout:
     places: Mapping[str, int]
     total_bytes: int
     state: str
+    _frame: tuple[str, str]
+
+    def header_with(self, state: str) -> bytes | None:
+        """The header of a shard of the same tensors with another state; None if it has no room.
+
+        Cheap enough for every step: what describes the tensors is not made anew.
+        """
+        return _header(self._frame, state, len(self.header))
 
 
-def lay_out(pieces: Sequence[Piece], state: str) -> Layout:
+def lay_out(pieces: Sequence[Piece], state: str, *, header_bytes: int = 0) -> Layout:
     """Plan a shard; the same arguments give the same bytes.
+
+    Args:
+        pieces: Its tensors, in any order.
+        state: What is no tensor, as JSON.
+        header_bytes: The least that the header has, so that other states find room in it.
 
     Raises:
         ValueError: Two pieces have one name, or one has a type that the format lacks.
@@ -86,25 +99,40 @@ def lay_out(pieces: Sequence[Piece], state: str) -> Layout:
     if twice:
         raise ValueError(f"two tensors are called {twice[0]!r}")
     ordered = tuple(sorted(pieces, key=lambda p: (-_element_bytes(p), p.name)))
-    fields: dict[str, Any] = {
-        "__metadata__": {
-            "format": "pt",
-            **DCP_VERSION,
-            DCP_SHARDING_KEY: json.dumps({p.name: {"saved_offsets": _offsets(p)} for p in ordered}),
-            STATE_KEY: state,
-        }
-    }
+    fields: dict[str, Any] = {}
     begins, end = {}, 0
     for piece in ordered:
         begins[piece.name] = end
         end += piece.total_bytes
         place = [begins[piece.name], end]
         fields[piece.name] = {"dtype": piece.dtype, "shape": piece.shape, "data_offsets": place}
-    text = json.dumps(fields).encode()
-    text += b" " * (-(_LENGTH.size + len(text)) % PAGE_BYTES)
-    header = _LENGTH.pack(len(text)) + text
+    frame = _frame(ordered, fields)
+    header = _header(frame, state, header_bytes) or _header(frame, state, None)
+    assert header is not None, "without a bound any state fits"
     places = {name: len(header) + begin for name, begin in begins.items()}
-    return Layout(header, ordered, places, len(header) + end, state)
+    return Layout(header, ordered, places, len(header) + end, state, frame)
+
+
+def _frame(ordered: Sequence[Piece], fields: Mapping[str, Any]) -> tuple[str, str]:
+    """What stands before and after the state in the header's JSON."""
+    metadata = {
+        "format": "pt",
+        **DCP_VERSION,
+        DCP_SHARDING_KEY: json.dumps({p.name: {"saved_offsets": _offsets(p)} for p in ordered}),
+    }
+    before = f'{{"__metadata__": {json.dumps(metadata)[:-1]}, "{STATE_KEY}": '
+    tensors = json.dumps(fields)[1:]
+    return before, f"}}, {tensors}" if fields else "}}"
+
+
+def _header(frame: tuple[str, str], state: str, header_bytes: int | None) -> bytes | None:
+    before, after = frame
+    text = f"{before}{json.dumps(state)}{after}".encode()
+    if header_bytes is not None and _LENGTH.size + len(text) > header_bytes:
+        return None
+    text += b" " * (max(header_bytes or 0, _LENGTH.size + len(text)) - _LENGTH.size - len(text))
+    text += b" " * (-(_LENGTH.size + len(text)) % PAGE_BYTES)
+    return _LENGTH.pack(len(text)) + text
 
 
 def read_layout(path: Path) -> Layout:
@@ -115,32 +143,48 @@ def read_layout(path: Path) -> Layout:
         OSError: It cannot be read.
     """
     with path.open("rb") as file:
-        length = _header_bytes(path, file.read(_LENGTH.size))
-        text = file.read(length)
-    total_bytes = path.stat().st_size
+        prefix = file.read(_LENGTH.size)
+        text = file.read(_text_bytes(path, prefix))
+    return parse_layout(path, prefix + text, path.stat().st_size)
+
+
+def parse_layout(source: Path, begin: bytes | memoryview, total_bytes: int) -> Layout:
+    """The layout of a shard that begins with these bytes; there may be more than its header.
+
+    Args:
+        source: What errors call it.
+        begin: At least the whole header.
+        total_bytes: Of the shard.
+
+    Raises:
+        DamagedError: It is no shard, or not all of one.
+    """
+    length = _text_bytes(source, bytes(begin[: _LENGTH.size]))
+    text = bytes(begin[_LENGTH.size : _LENGTH.size + length])
     if len(text) != length:
-        raise DamagedError(path, f"its header of {length} bytes is cut off")
+        raise DamagedError(source, f"its header of {length} bytes is cut off")
     try:
         fields = json.loads(text)
-        state = str(fields.pop("__metadata__")[STATE_KEY])
-        offsets = json.loads(json.loads(text)["__metadata__"][DCP_SHARDING_KEY])
+        metadata = fields.pop("__metadata__")
+        offsets = json.loads(metadata[DCP_SHARDING_KEY])
         pieces = tuple(
             Piece(
                 name, field["dtype"], tuple(field["shape"]), tuple(offsets[name]["saved_offsets"])
             )
             for name, field in fields.items()
         )
-        layout = lay_out(pieces, state)
+        state = str(metadata[STATE_KEY])
+        layout = lay_out(pieces, state, header_bytes=_LENGTH.size + length)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedError(path, f"its header cannot be read: {error!r}") from None
+        raise DamagedError(source, f"its header cannot be read: {error!r}") from None
     if layout.header != _LENGTH.pack(length) + text:
-        raise DamagedError(path, "its header is not what a shard of these tensors has")
+        raise DamagedError(source, "its header is not what a shard of these tensors has")
     if layout.total_bytes != total_bytes:
-        raise DamagedError(path, f"{total_bytes} bytes, its header says {layout.total_bytes}")
+        raise DamagedError(source, f"{total_bytes} bytes, its header says {layout.total_bytes}")
     return layout
 
 
-def _header_bytes(path: Path, prefix: bytes) -> int:
+def _text_bytes(path: Path, prefix: bytes) -> int:
     if len(prefix) < _LENGTH.size:
         raise DamagedError(path, f"only {len(prefix)} bytes: no shard")
     (length,) = _LENGTH.unpack(prefix)

@@ -5,7 +5,12 @@ from typing import Final
 from everstep_contract.base import Event, Message
 from everstep_contract.dead import DeadLetter
 from everstep_contract.errors import UnknownTypeError
-from everstep_contract.facts.checkpoint import CheckpointCommitted, ShardPrepared
+from everstep_contract.facts.checkpoint import (
+    CheckpointCommitted,
+    CheckpointDamaged,
+    SaveFailed,
+    ShardPrepared,
+)
 from everstep_contract.facts.incident import IncidentEnded, IncidentOpened
 from everstep_contract.facts.job import (
     ClusterWritten,
@@ -71,7 +76,9 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     IncidentOpened,
     IncidentEnded,
     ShardPrepared,
+    SaveFailed,
     CheckpointCommitted,
+    CheckpointDamaged,
 )
 QUERIES: Final[tuple[type[Query], ...]] = (
     ProbeMember,

@@ -5,7 +5,12 @@ from typing import Final
 
 from everstep_contract.base import Message
 from everstep_contract.dead import DeadLetter
-from everstep_contract.facts.checkpoint import CheckpointCommitted, ShardPrepared
+from everstep_contract.facts.checkpoint import (
+    CheckpointCommitted,
+    CheckpointDamaged,
+    SaveFailed,
+    ShardPrepared,
+)
 from everstep_contract.facts.incident import IncidentEnded, IncidentOpened
 from everstep_contract.facts.job import (
     ClusterWritten,
@@ -52,7 +57,6 @@ from everstep_contract.record import (
     GenerationStart,
     IncidentRecord,
     JobRecord,
-    Restore,
 )
 from everstep_contract.telemetry import MemberReport, WorkerReport
 from everstep_contract.verdicts import Evidence, Shrink
@@ -137,8 +141,8 @@ _ORDER: Final = Order(
     state="run",
     seats=_SEATS,
     store_host=_WITNESS.incarnation,
-    restore=Restore(checkpoint="llama.ft-g7-s12000", step=12_000),
     start_step=12_400,
+    history=(GenerationStart(generation=7, start_step=0),),
     durations=_DURATIONS,
 )
 _RECORD: Final = JobRecord(
@@ -155,7 +159,6 @@ _RECORD: Final = JobRecord(
     gang=_GANG,
     seats=_SEATS,
     store_host=_WITNESS.incarnation,
-    restore=_ORDER.restore,
     start_step=12_400,
     durations=_DURATIONS,
     history=(GenerationStart(generation=7, start_step=0),),
@@ -165,8 +168,8 @@ _RECORD: Final = JobRecord(
 )
 _CHECKPOINT: Final = CheckpointRecord(
     job=_JOB,
-    checkpoint="llama.ft-g7-s12000",
-    lineage="main",
+    checkpoint="g7-s12000",
+    lineage=_JOB_UID,
     generation=7,
     step=12_000,
     path="/checkpoints/llama.ft/g7-s12000",
@@ -311,6 +314,26 @@ def _checkpoint_examples() -> tuple[Message, ...]:
             path="/checkpoints/llama.ft/.tmp-g7-s12000/shard-00000.safetensors",
             total_bytes=2_187_500_000,
             xxh3_128="99aa06d3014798d86001c324468d497f",
+        ),
+        SaveFailed(
+            at=_at(-605),
+            job=_JOB,
+            member=_WITNESS,
+            checkpoint=_CHECKPOINT.checkpoint,
+            generation=7,
+            step=12_000,
+            kind="state",
+            shard=0,
+            trouble="full",
+            attempt=1,
+            detail="/checkpoints/llama.ft/.tmp-g7-s12000/state-00000.safetensors: no room left",
+        ),
+        CheckpointDamaged(
+            at=_at(1.1),
+            job=_JOB,
+            member=_WITNESS,
+            checkpoint=_CHECKPOINT.checkpoint,
+            detail="state-00000.safetensors: its hash is not the one that was written",
         ),
         CheckpointCommitted(at=_at(-600), job=_JOB, job_uid=_JOB_UID, record=_CHECKPOINT),
     )

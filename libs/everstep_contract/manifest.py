@@ -10,11 +10,16 @@ from everstep_contract.record import MAX_HISTORY, GenerationStart
 
 Digest = str
 """xxh3_128 of a file, 32 hexadecimal digits."""
+ShardKind = Literal["state", "rank"]
+"""state: a part of what all ranks share or have split up · rank: what one rank has for itself, such
+as its random states."""
 
 
 class ShardFile(Model):
     """One file of a checkpoint; its name carries the incarnation that wrote it."""
 
+    kind: ShardKind = "state"
+    shard: int = Field(default=0, ge=0, description="Of its kind; of a rank's own, the rank.")
     file: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._=-]{0,254}$", description="Without folder.")
     total_bytes: int = Field(ge=0)
     xxh3_128: Digest = Field(pattern=r"^[0-9a-f]{32}$")
@@ -33,7 +38,8 @@ class Manifest(Model):
     lineage: Name = Field(description="The job's uid.")
     generation: Generation
     step: Step
-    shards: tuple[ShardFile, ...] = Field(min_length=1)
+    world_size: int = Field(default=1, ge=1, description="Ranks of the generation that saved.")
+    shards: tuple[ShardFile, ...] = Field(min_length=1, description="State's first, in order.")
     history: tuple[GenerationStart, ...] = Field(default=(), max_length=MAX_HISTORY)
     committed_at: AwareDatetime
 
@@ -41,3 +47,12 @@ class Manifest(Model):
     def total_bytes(self) -> int:
         """Of all shards."""
         return sum(shard.total_bytes for shard in self.shards)
+
+    def of_kind(self, kind: ShardKind) -> tuple[ShardFile, ...]:
+        """The shards of one kind, in order."""
+        return tuple(shard for shard in self.shards if shard.kind == kind)
+
+
+def checkpoint_name(generation: int, step: int) -> str:
+    """What the save of a generation's state at a step is called, whoever names it."""
+    return f"g{generation}-s{step}"

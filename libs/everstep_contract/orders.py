@@ -6,7 +6,7 @@ from pydantic import Field
 
 from everstep_contract.base import Generation, Message, Name, Step
 from everstep_contract.identity import JobKey, Seat
-from everstep_contract.record import Durations, OrderState, Restore
+from everstep_contract.record import MAX_HISTORY, Durations, GenerationStart, OrderState
 
 
 class Order(Message):
@@ -21,8 +21,12 @@ class Order(Message):
     state: OrderState
     seats: tuple[Seat, ...] = Field(default=(), description="In rank order.")
     store_host: str | None = Field(default=None, description="Incarnation whose store is used.")
-    restore: Restore | None = None
     start_step: Step | None = None
+    history: tuple[GenerationStart, ...] = Field(
+        default=(),
+        max_length=MAX_HISTORY,
+        description="Where generations before this one began: what is void must not be loaded.",
+    )
     durations: Durations
     restart: tuple[str, ...] = Field(default=(), description="Members whose workers start anew.")
 

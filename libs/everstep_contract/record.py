@@ -27,13 +27,6 @@ class Durations(Model):
     self_fence_seconds: float = Field(gt=0, description="R24's T.")
 
 
-class Restore(Model):
-    """Where state comes from when no living copy holds it."""
-
-    checkpoint: Name
-    step: Step
-
-
 class GenerationStart(Model):
     """The step a generation began at: what decides which checkpoints are void (R26)."""
 
@@ -65,7 +58,6 @@ class JobRecord(Model):
     gang: GangSpec
     seats: tuple[Seat, ...] = Field(description="In rank order.")
     store_host: str | None = Field(default=None, description="Incarnation whose store is used.")
-    restore: Restore | None = None
     start_step: Step | None = None
     durations: Durations
     history: tuple[GenerationStart, ...] = Field(default=(), max_length=MAX_HISTORY)
@@ -148,6 +140,11 @@ class CheckpointRecord(Model):
     path: str = Field(max_length=4096)
     total_bytes: int = Field(ge=0)
     committed_at: AwareDatetime
+    verified_at: AwareDatetime | None = Field(
+        default=None, description="When it was last read back whole."
+    )
+    damage: Text = Field(default="", description="What is wrong with it; empty: nothing known.")
+    pinned: bool = Field(default=False, description="Somebody wants it kept.")
 
 
 class LeaseRecord(Model):

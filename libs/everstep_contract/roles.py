@@ -8,7 +8,12 @@ from typing import Any, Final
 
 from everstep_contract.base import Event
 from everstep_contract.clients import AgentClient, Role, ServiceClient
-from everstep_contract.facts.checkpoint import CheckpointCommitted, ShardPrepared
+from everstep_contract.facts.checkpoint import (
+    CheckpointCommitted,
+    CheckpointDamaged,
+    SaveFailed,
+    ShardPrepared,
+)
 from everstep_contract.facts.incident import IncidentEnded, IncidentOpened
 from everstep_contract.facts.job import (
     ClusterWritten,
@@ -111,6 +116,8 @@ GRANTS: Final[dict[Role, Grant]] = {
             CollectiveFailed,
             StepAdvanced,
             ShardPrepared,
+            SaveFailed,
+            CheckpointDamaged,
         ),
         reports=True,
         hears_orders=True,

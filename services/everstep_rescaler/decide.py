@@ -38,7 +38,7 @@ def order_of(record: JobRecord) -> Order:
         state=_state(record),
         seats=record.seats,
         store_host=record.store_host,
-        restore=record.restore,
+        history=record.history,
         start_step=record.start_step,
         durations=record.durations,
         restart=verdict.failed if isinstance(verdict, RestartWorkers) else (),

@@ -7,12 +7,15 @@ are not told here but on the shared page (`page`): a training step costs no mess
 from typing import Annotated, Literal
 
 from everstep_contract.base import Generation, Model, Name, Step
+from everstep_contract.facts.member import StateSource
 from everstep_contract.identity import Endpoint
-from everstep_contract.record import Restore
+from everstep_contract.record import GenerationStart
 from pydantic import Field, TypeAdapter
 
 SOCKET_FD_VARIABLE = "EVERSTEP_LINK_FD"
 PAGE_FD_VARIABLE = "EVERSTEP_PAGE_FD"
+STATE_SLOTS_FD_VARIABLE = "EVERSTEP_STATE_SLOTS_FD"
+RANK_SLOTS_FD_VARIABLE = "EVERSTEP_RANK_SLOTS_FD"
 MAX_LINE_BYTES = 1 << 20
 
 
@@ -35,7 +38,9 @@ class Assignment(Model):
     )
     form_seconds: float = Field(gt=0)
     construct_seconds: float = Field(gt=0)
-    restore: Restore | None = None
+    history: tuple[GenerationStart, ...] = Field(
+        default=(), description="Where generations before this one began."
+    )
 
 
 class Park(Model):
@@ -88,6 +93,10 @@ class Formed(Model):
     verdict_id: Name
     agreed_step: Step
     steps_lost: int = Field(ge=0, description="Newest step this worker held, less agreed.")
+    source: StateSource = "living"
+    checkpoint: str = ""
+    chosen_at: float | None = Field(default=None, description="This machine's monotonic seconds.")
+    loaded_at: float | None = Field(default=None, description="This machine's monotonic seconds.")
 
 
 class FirstStep(Model):
@@ -111,6 +120,26 @@ class Failed(Model):
     detail: str = Field(max_length=2000)
 
 
+class CheckpointDue(Model):
+    """Worker to agent: its newest snapshot is to be made durable.
+
+    ``writes_state``: of all that hold the same shard of the state, this worker's is to be written.
+    """
+
+    kind: Literal["checkpoint_due"] = "checkpoint_due"
+    generation: Generation
+    step: Step
+    writes_state: bool
+
+
+class FoundDamage(Model):
+    """Worker to agent: a checkpoint is not what was written, so another is loaded."""
+
+    kind: Literal["found_damage"] = "found_damage"
+    checkpoint: Name
+    detail: str = Field(max_length=2000)
+
+
 class Finished(Model):
     """Worker to agent: the loop reached its end."""
 
@@ -119,7 +148,8 @@ class Finished(Model):
 
 
 ToAgent = Annotated[
-    Hello | Parked | Left | Formed | FirstStep | Failed | Finished, Field(discriminator="kind")
+    Hello | Parked | Left | Formed | FirstStep | CheckpointDue | FoundDamage | Failed | Finished,
+    Field(discriminator="kind"),
 ]
 
 TO_WORKER: TypeAdapter[ToWorker] = TypeAdapter(ToWorker)

@@ -37,6 +37,11 @@ class MemberJoined(MemberEvent):
         return f"{self.TYPE}/{self.member.incarnation}/{self.generation}/{self.verdict_id}"
 
 
+StateSource = Literal["fresh", "living", "memory", "disk"]
+"""fresh: the script's own beginning · living: some worker held it · memory: a snapshot that
+outlived its worker · disk: a checkpoint."""
+
+
 class MemberFormed(MemberEvent):
     """Every worker of the member is in the new group and holds the agreed state."""
 
@@ -48,6 +53,14 @@ class MemberFormed(MemberEvent):
     steps_lost: int = Field(ge=0, description="Newest step any of its workers held, less agreed.")
     left_seconds: float = Field(ge=0, description="From receipt of the order.")
     formed_seconds: float = Field(ge=0, description="From receipt of the order.")
+    source: StateSource = Field(default="living", description="Where the agreed state comes from.")
+    checkpoint: str = Field(default="", max_length=253, description="Which one; empty: none.")
+    chosen_seconds: float | None = Field(
+        default=None, ge=0, description="From receipt of the order until a source was chosen."
+    )
+    loaded_seconds: float | None = Field(
+        default=None, ge=0, description="From receipt of the order until it was loaded, verified."
+    )
 
     @property
     def dedup_id(self) -> str:

@@ -77,7 +77,7 @@ def assignment(order: Order, me: Me, local_rank: int) -> Assignment:
         stores=tuple(seat.store for seat in order.seats),
         form_seconds=order.durations.form_seconds,
         construct_seconds=order.durations.construct_seconds,
-        restore=order.restore,
+        history=order.history,
     )
 
 

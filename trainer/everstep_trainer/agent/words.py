@@ -11,7 +11,17 @@ from everstep_trainer.agent.ending import begin_ending
 from everstep_trainer.agent.inputs import Tick, WorkerSaid, WorkerStarted
 from everstep_trainer.agent.meaning import fingers
 from everstep_trainer.agent.model import AgentState, Worker, WorkerStage
-from everstep_trainer.link import Failed, Finished, FirstStep, Formed, Hello, Left, Parked
+from everstep_trainer.link import (
+    CheckpointDue,
+    Failed,
+    Finished,
+    FirstStep,
+    Formed,
+    FoundDamage,
+    Hello,
+    Left,
+    Parked,
+)
 from everstep_trainer.page import PageView
 
 
@@ -45,6 +55,8 @@ def hear_worker(state: AgentState, heard: WorkerSaid, moment: Moment) -> Turn:
             worker = replace(worker, step=step, step_seconds=seconds, version=step)
             state = replace(state, alive_at=moment.monotonic, restarts=0)
             return _in_generation(state, worker, generation, "stepping", moment), ()
+        case CheckpointDue() | FoundDamage():
+            return state, ()
         case Failed():
             return _hear_failure(state, worker, message, moment)
         case Finished(step=step):

@@ -11,7 +11,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from everstep_trainer.backend import Ending, GenerationEnded
-from everstep_trainer.library.errors import LoopError, StateError
+from everstep_trainer.library.errors import LoopError
 from everstep_trainer.library.loaders import Loader
 from everstep_trainer.library.outcome import Done, Outcome, judge
 from everstep_trainer.library.steps import Step
@@ -154,12 +154,6 @@ class Generation:
         self._require_tracked(frozen)
         place = Place(self.rank, self.world_size, self.device)
         agreed, lost = self._worker.state.agree(place)
-        restore = self._order.restore
-        if agreed.fresh and restore is not None:
-            raise StateError(
-                f"no living worker holds a state, and checkpoint {restore.checkpoint!r} of step "
-                f"{restore.step} cannot be loaded by this version"
-            )
         self._ending.check()
         self._has_agreed = True
         self._worker.state.watch(self._guard)
