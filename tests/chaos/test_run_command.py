@@ -100,6 +100,16 @@ MISTAKES = {
         {"EVERSTEP_STEP_LOG": "/proc/steps"},
         "EVERSTEP_STEP_LOG=/proc/steps",
     ),
+    "no folder for checkpoints": (
+        ["--job", "a", SCRIPT],
+        {"EVERSTEP_CHECKPOINT_ROOT": "/nowhere"},
+        "EVERSTEP_CHECKPOINT_ROOT=/nowhere: cannot write there",
+    ),
+    "a folder for checkpoints that cannot be written": (
+        ["--job", "a", SCRIPT],
+        {"EVERSTEP_CHECKPOINT_ROOT": "/proc/fs"},
+        "EVERSTEP_CHECKPOINT_ROOT=/proc/fs: cannot write there",
+    ),
     "no credentials": (
         ["--job", "a", SCRIPT],
         {"EVERSTEP_NATS_SEED_PATH": "/nowhere/agent.nk", "EVERSTEP_CONNECT_SECONDS": "1"},

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from everstep_trainer.agent import spawning
 from everstep_trainer.agent.spawning import (
+    MAX_DESCRIPTORS,
     Ended,
     Packet,
     Program,
@@ -47,7 +48,7 @@ def hear(zygote: Zygote) -> tuple[Packet, tuple[int, ...]]:
 
 def start(zygote: Zygote, request: WorkerRequest) -> Started:
     ours, theirs = socket.socketpair()
-    spawning.send(zygote.control, request, (theirs.fileno(), theirs.fileno()))
+    spawning.send(zygote.control, request, (theirs.fileno(),) * MAX_DESCRIPTORS)
     ours.close()
     theirs.close()
     started, descriptors = hear(zygote)
@@ -132,7 +133,7 @@ zygote = start_zygote(Program(sys.argv[1]), ())
 zygote.control.settimeout(60)
 spawning.receive(zygote.control)
 null = os.open(os.devnull, os.O_RDWR)
-spawning.send(zygote.control, WorkerRequest(1), (null, null))
+spawning.send(zygote.control, WorkerRequest(1), (null,) * spawning.MAX_DESCRIPTORS)
 started, _ = spawning.receive(zygote.control)
 print(zygote.pid, started.pid, flush=True)
 time.sleep(3600)

@@ -7,23 +7,30 @@ FOLDER/steps-PID. ``steps``: forms at once whatever it is
 told to, then steps every few milliseconds until told otherwise; its newest step is on the page.
 ``deaf``: forms the first generation and never reads again. ``crash``: raises once it has formed.
 ``early-crash``: raises before it joins. ``exit-N``: ends with status N once it has formed.
-``stubborn``: as ``steps``, but does not end when told to finish.
+``stubborn``: as ``steps``, but does not end when told to finish. ``saves-N``: as ``steps``, goes on
+from the snapshot of the life before it, makes one of each step, of N KiB, and every few steps says
+that it is to be saved.
 """
 
 import json
 import os
 import select
 import socket
+import struct
 import sys
 import time
 from pathlib import Path
 from typing import NoReturn
 
+from everstep_checkpoint.slots import SlotPair, Word
 from everstep_trainer.link import (
     PAGE_FD_VARIABLE,
+    RANK_SLOTS_FD_VARIABLE,
     SOCKET_FD_VARIABLE,
+    STATE_SLOTS_FD_VARIABLE,
     TO_WORKER,
     Assignment,
+    CheckpointDue,
     Finish,
     Finished,
     FirstStep,
@@ -39,6 +46,8 @@ from everstep_trainer.link import (
 from everstep_trainer.page import Page
 
 STEP_SECONDS = 0.005
+SAVE_EVERY = 10
+NUMBER = struct.Struct("<q")
 
 
 class FakeWorker:
@@ -53,6 +62,8 @@ class FakeWorker:
         self.generation = 0
         self.in_group: Assignment | None = None
         self.unread = b""
+        self.saves = Saves(int(behaviour[6:]) << 10) if behaviour.startswith("saves-") else None
+        self.step = self.saves.newest_step if self.saves else 0
 
     def run(self) -> None:
         self.say(Hello(local_rank=int(os.environ["LOCAL_RANK"]), pid=os.getpid()))
@@ -108,6 +119,15 @@ class FakeWorker:
         self.page.write("version", self.step)
         self.page.add_step_seconds(STEP_SECONDS)
         os.pwrite(self.note, str(self.step).encode(), 0)
+        if self.saves and self.in_group:
+            self.saves.keep(self.in_group, self.step)
+            if self.step % SAVE_EVERY == 0:
+                due = CheckpointDue(
+                    generation=self.generation,
+                    step=self.step,
+                    writes_state=self.in_group.rank == 0,
+                )
+                self.say(due)
 
     def misbehave(self) -> None:
         if self.behaviour == "crash":
@@ -116,6 +136,33 @@ class FakeWorker:
             sys.exit(int(self.behaviour.removeprefix("exit-")))
         if self.behaviour == "deaf":
             sleep_for_ever()
+
+
+class Saves:
+    """Snapshots that are one number, the step, again and again."""
+
+    def __init__(self, total_bytes: int) -> None:
+        self.state = SlotPair(int(os.environ[STATE_SLOTS_FD_VARIABLE]))
+        self.rank = SlotPair(int(os.environ[RANK_SLOTS_FD_VARIABLE]))
+        self.total_bytes = total_bytes
+        for pair in (self.state, self.rank):
+            if pair.slot_bytes < total_bytes:
+                pair.resize(total_bytes)
+
+    @property
+    def newest_step(self) -> int:
+        good = self.state.ready()
+        return good[0][1].step if good else 0
+
+    def keep(self, place: Assignment, step: int) -> None:
+        for pair, shard, shards in ((self.state, 0, 1), (self.rank, place.rank, place.world_size)):
+            slot = pair.begin()
+            if slot is None:
+                continue
+            data = NUMBER.pack(step) * (self.total_bytes // NUMBER.size)
+            os.pwrite(pair.fd, data, pair.place(slot))
+            written = Word(0, "ready", place.generation, step, shard, shards, self.total_bytes)
+            pair.finish(slot, written)
 
 
 def sleep_for_ever() -> NoReturn:

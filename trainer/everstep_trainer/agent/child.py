@@ -17,7 +17,7 @@ from typing import NoReturn
 from everstep_trainer.agent.environment import STORE_PREFIX_VARIABLE
 from everstep_trainer.agent.process import die_with, flush_streams, go_first, name_process
 from everstep_trainer.agent.spawning import Program, StoreRequest, WorkerRequest, decode, encode
-from everstep_trainer.link import PAGE_FD_VARIABLE, SOCKET_FD_VARIABLE
+from everstep_trainer.link import WORKER_FD_VARIABLES
 
 _LAUNCHER_FRAMES = (__file__, runpy.__file__, "<frozen runpy>")
 
@@ -74,8 +74,7 @@ def _prepare_worker(request: WorkerRequest, descriptors: tuple[int, ...]) -> Non
         from everstep_trainer.agent.rendezvous import meet_on_the_generations_store  # has torch
 
         meet_on_the_generations_store()
-    os.environ[SOCKET_FD_VARIABLE] = str(descriptors[0])
-    os.environ[PAGE_FD_VARIABLE] = str(descriptors[1])
+    os.environ.update(zip(WORKER_FD_VARIABLES, map(str, descriptors), strict=True))
     _redirect(request.log_dir)
     faulthandler.enable()  # a crash in native code shows where the script was
     random.seed()

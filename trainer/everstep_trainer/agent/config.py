@@ -41,6 +41,11 @@ class AgentSettings(ProcessSettings):
         default="",
         description="Folder in which each worker writes down its steps; made if need be.",
     )
+    checkpoint_root: str = Field(
+        default="",
+        description="Folder, shared with the indexer and every member, of all jobs' checkpoints;"
+        " empty: snapshots stay in memory.",
+    )
 
     def host(self) -> str:
         """The numeric address that peers reach this member under.

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -39,10 +40,11 @@ def launch(command: Command, zygote: Zygote, environ: Mapping[str, str]) -> int:
         settings.require_files()
         _make_folder("--log-dir ", command.log_dir)
         _make_folder("EVERSTEP_STEP_LOG=", settings.step_log)
+        root = _writable_folder("EVERSTEP_CHECKPOINT_ROOT=", settings.checkpoint_root)
         listener = _listen(settings)
         born = _me(command, settings, listener, environ)
         configure_logs("agent", instance=born.incarnation, level=settings.log_level)
-        life = Life(born, zygote, listener, run_id=born.job.name, log_dir=command.log_dir)
+        life = Life(born, zygote, listener, born.job.name, command.log_dir, root)
         return asyncio.run(_run(life, settings))
     except (SettingsError, UsageError, AccessDeniedError) as error:
         sys.stderr.write(f"everstep run: {error}\n")
@@ -103,6 +105,18 @@ def _make_folder(asked_by: str, folder: str) -> None:
             Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{asked_by}{folder}: {error.strerror}") from error
+
+
+def _writable_folder(asked_by: str, folder: str) -> Path | None:
+    """It is not made: where it is missing, the volume is not mounted. Only writing tells whether
+    one may: shared storage may have users of its own."""
+    if not folder:
+        return None
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix=".everstep-"):
+            return Path(folder).absolute()
+    except OSError as error:
+        raise UsageError(f"{asked_by}{folder}: cannot write there: {error.strerror}") from error
 
 
 async def _connect(life: Life, settings: AgentSettings, stack: AsyncExitStack) -> Bus:

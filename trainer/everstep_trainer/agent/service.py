@@ -6,6 +6,7 @@ import signal
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, assert_never
 
 import structlog
@@ -37,10 +38,11 @@ from everstep_trainer.agent.environment import worker_environment
 from everstep_trainer.agent.errands import Errands
 from everstep_trainer.agent.inputs import Input, OrderConfirmed, OrderHeard, Terminate, Tick
 from everstep_trainer.agent.meaning import is_peer
+from everstep_trainer.agent.memory import WorkerMemory
 from everstep_trainer.agent.model import AgentState, Me
 from everstep_trainer.agent.outbox import Outbox, matters
 from everstep_trainer.agent.peer import MAX_LINE_BYTES, PeerPort, probe
-from everstep_trainer.agent.workers import Workers
+from everstep_trainer.agent.workers import Places, Workers
 from everstep_trainer.agent.zygote import Zygote
 
 TICK_SECONDS: Final = 0.25
@@ -60,6 +62,7 @@ class Life:
     listener: socket.socket
     run_id: str
     log_dir: str = ""
+    checkpoint_root: Path | None = None
 
 
 class Agent:
@@ -70,9 +73,10 @@ class Agent:
         self._clock = clock
         self._state = AgentState.new(life.me, self._moment())
         self._outbox = Outbox(lambda event: matters(event, self._state))
-        self._workers = Workers(
-            life.zygote, self.hear, host=life.me.peer.host, log_dir=life.log_dir
-        )
+        ranks = range(life.me.gang.nproc_per_node)
+        self._memory = tuple(WorkerMemory.create(local_rank) for local_rank in ranks)
+        places = Places(life.me.peer.host, life.log_dir, self._memory)
+        self._workers = Workers(life.zygote, self.hear, places)
         self._report: MemberReport | None = None
         self._reportable = asyncio.Event()
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -125,6 +129,8 @@ class Agent:
             for task in tasks:
                 task.cancel()
         self._workers.close()
+        for memory in self._memory:
+            memory.close()
         return status
 
     def _moment(self) -> Moment:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 MAX_PACKET_BYTES: Final = 64 * 1024
-MAX_DESCRIPTORS: Final = 2
+MAX_DESCRIPTORS: Final = 4
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Program:
 
 @dataclass(frozen=True)
 class WorkerRequest:
-    """Fork a worker; with it go the descriptors of its link and its page."""
+    """Fork a worker; with it go the descriptors of its link, its page and its snapshots' memory."""
 
     id: int
     set: dict[str, str] = field(default_factory=dict)

@@ -26,6 +26,7 @@ from everstep_trainer.agent.inputs import (
     ZygoteLost,
 )
 from everstep_trainer.agent.link_socket import LinkSocket
+from everstep_trainer.agent.memory import WorkerMemory
 from everstep_trainer.agent.model import ExitStatus
 from everstep_trainer.agent.spawning import Ended, Ready, Started, StoreRequest, WorkerRequest
 from everstep_trainer.agent.zygote import Zygote
@@ -55,14 +56,22 @@ class _Process:
     signal_wanted: signal.Signals | None = None
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where workers find what they need: an address, a folder for their output, memory by rank."""
+
+    host: str
+    log_dir: str
+    memory: tuple[WorkerMemory, ...]
+
+
 class Workers:
     """Starts, tells, reads and signals processes; says what became of them through ``hear``."""
 
-    def __init__(self, zygote: Zygote, hear: Hear, *, host: str, log_dir: str) -> None:
+    def __init__(self, zygote: Zygote, hear: Hear, places: Places) -> None:
         self._zygote = zygote
         self._hear = hear
-        self._host = host
-        self._log_dir = log_dir
+        self._places = places
         self._next_id = 0
         self._processes: dict[int, _Process] = {}
         self._unsent: list[tuple[WorkerRequest | StoreRequest, tuple[int, ...]]] = []
@@ -72,6 +81,7 @@ class Workers:
 
     def start_worker(self, local_rank: int, life: int, changes: dict[str, str | None]) -> None:
         """Ask for a worker; ``changes`` to the environment, None where a variable must go."""
+        log_dir = self._places.log_dir
         ours, theirs = socket.socketpair()
         process = self._new(local_rank, life)
         process.page = Page.create(f"worker-{local_rank}")
@@ -80,16 +90,18 @@ class Workers:
             id=process.id,
             set={name: value for name, value in changes.items() if value is not None},
             unset=tuple(name for name, value in changes.items() if value is None),
-            log_dir=str(Path(self._log_dir) / str(local_rank)) if self._log_dir else "",
+            log_dir=str(Path(log_dir) / str(local_rank)) if log_dir else "",
         )
-        self._ask(request, (theirs.detach(), os.dup(process.page.fd)))
+        memory = self._places.memory[local_rank]
+        lasting = (process.page.fd, memory.state.fd, memory.rank.fd)
+        self._ask(request, (theirs.detach(), *map(os.dup, lasting)))
 
     def start_store(self) -> None:
         """Ask for the store host; its port comes on a pipe."""
         read_end, write_end = os.pipe()
         process = self._new()
         self._loop.add_reader(read_end, self._read_port, read_end)
-        self._ask(StoreRequest(id=process.id, host=self._host), (write_end,))
+        self._ask(StoreRequest(id=process.id, host=self._places.host), (write_end,))
 
     def tell(self, local_rank: int, life: int, message: ToWorker) -> None:
         """Send a message to this life of a worker; dropped if it has ended."""
@@ -235,4 +247,4 @@ class Workers:
         self._loop.remove_reader(pipe)
         os.close(pipe)
         if line:
-            self._hear(StoreUp(Endpoint(host=self._host, port=int(line))))
+            self._hear(StoreUp(Endpoint(host=self._places.host, port=int(line))))
