@@ -11,10 +11,14 @@ from everstep_cli import commands
 from everstep_cli.contributed import contributed_command, contributed_names
 from everstep_cli.drill.faults import FAULTS
 
-LOOKING: Final = (commands.events, commands.status, commands.incidents, commands.incident)
-OWN: Final = frozenset(
-    ("checkpoints", *(command.__name__ for command in (commands.drill, *LOOKING)))
+PLAIN: Final = (
+    commands.events,
+    commands.status,
+    commands.incidents,
+    commands.incident,
+    commands.plan,
 )
+OWN: Final = frozenset(("checkpoints", *(command.__name__ for command in (commands.drill, *PLAIN))))
 
 
 def build(asked: str = "") -> Callable[..., object]:
@@ -22,7 +26,7 @@ def build(asked: str = "") -> Callable[..., object]:
     app = typer.Typer(name="everstep", add_completion=False, pretty_exceptions_enable=False)
     app.callback()(_everstep)
     app.command(help=_drill_help())(commands.drill)
-    for command in LOOKING:
+    for command in PLAIN:
         app.command()(command)
     app.add_typer(commands.checkpoints, name="checkpoints")
     for name in () if asked in OWN else contributed_names():

@@ -141,6 +141,36 @@ def incident(
     show_incident(Access(nats_url, credentials, store), incident_id, as_json=as_json)
 
 
+def plan(  # noqa: PLR0913  # a command line
+    *,
+    step_seconds: Annotated[float, typer.Option(help="One step, without a snapshot.")],
+    stall_seconds: Annotated[float, typer.Option(help="Training stands still for a snapshot.")],
+    flush_seconds: Annotated[float, typer.Option(help="Until a snapshot lies on storage.")],
+    members: Annotated[int, typer.Option(help="Of the job: each of them can fail.")],
+    member_mtbf_days: Annotated[
+        float, typer.Option(help="Mean time between failures of one member.")
+    ] = 150.0,
+    restart_seconds: Annotated[float, typer.Option(help="From a failure to the next step.")] = 60.0,
+    most_stall_percent: Annotated[
+        float, typer.Option(help="Of training time that snapshots may cost.")
+    ] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Say how often to snapshot and to checkpoint, from what was measured (Young, Daly)."""
+    from everstep_cli.plan import Numbers, show_plan
+
+    numbers = Numbers(
+        step_seconds=step_seconds,
+        stall_seconds=stall_seconds,
+        flush_seconds=flush_seconds,
+        members=members,
+        member_mtbf_days=member_mtbf_days,
+        restart_seconds=restart_seconds,
+        most_stall_percent=most_stall_percent,
+    )
+    show_plan(numbers, as_json=as_json)
+
+
 checkpoints = typer.Typer(help="Look at checkpoints on storage; no bus is needed.")
 
 
