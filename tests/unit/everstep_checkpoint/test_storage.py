@@ -1,13 +1,19 @@
 """Shards and checkpoints in a folder, and what a crash or damage does to them."""
 
 import errno
+import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from everstep_checkpoint.errors import DamagedError, IncompleteError, StorageFullError
-from everstep_checkpoint.storage import MANIFEST, Storage, write_shard
+from everstep_checkpoint.errors import (
+    DamagedError,
+    IncompleteError,
+    OverwrittenError,
+    StorageFullError,
+)
+from everstep_checkpoint.storage import MANIFEST, Storage, verify_shard, write_shard
 from everstep_contract.manifest import Manifest
 from support.jobs import JOB, NOW
 
@@ -85,11 +91,49 @@ def test_a_shard_that_is_missing_or_cut_short_keeps_the_attempt_from_being_commi
     assert storage.manifests() == ([], [])
 
 
-def test_an_existing_shard_is_not_written_over(tmp_path: Path) -> None:
+def aligned(total_bytes: int) -> memoryview:
+    """Bytes that lie at a page, as storage that is written past the page cache wants them."""
+    data = memoryview(mmap.mmap(-1, total_bytes))
+    data[:] = (BODY * (total_bytes // len(BODY) + 1))[:total_bytes]
+    return data
+
+
+@pytest.mark.parametrize("total_bytes", [1, 4096, 4097, 3 * 8192 + 511, 100_000])
+def test_a_shard_of_any_size_is_written_as_it_is(tmp_path: Path, total_bytes: int) -> None:
+    data = aligned(total_bytes)
+    shard = write_shard(tmp_path, "0-a.safetensors", [data[:8192], data[8192:]])
+    assert (tmp_path / "0-a.safetensors").read_bytes() == bytes(data)
+    verify_shard(tmp_path, shard)
+
+
+def test_a_shard_written_again_replaces_itself_and_what_was_left_of_it(tmp_path: Path) -> None:
     write_shard(tmp_path, "0-a.safetensors", [BODY])
-    with pytest.raises(FileExistsError):
-        write_shard(tmp_path, "0-a.safetensors", [b"other"])
-    assert (tmp_path / "0-a.safetensors").read_bytes() == BODY
+    (tmp_path / ".0-a.safetensors.12ab34cd").write_bytes(b"what a killed writer left")
+    write_shard(tmp_path, "0-a.safetensors", [BODY])
+    assert [path.name for path in tmp_path.iterdir()] == ["0-a.safetensors"]
+
+
+def test_a_writer_that_was_thought_dead_harms_nothing_that_came_after_it(tmp_path: Path) -> None:
+    successor = []
+
+    def dying() -> Iterator[bytes]:
+        yield BODY[:10]
+        successor.append(write_shard(tmp_path, "0-a.safetensors", [BODY]))
+        yield b"late"
+
+    with pytest.raises(FileNotFoundError):
+        write_shard(tmp_path, "0-a.safetensors", dying())
+    verify_shard(tmp_path, successor[0])
+
+
+def test_a_snapshot_that_was_written_over_leaves_no_file(tmp_path: Path) -> None:
+    def torn() -> Iterator[bytes]:
+        yield BODY
+        raise OverwrittenError(1, 7)
+
+    with pytest.raises(OverwrittenError):
+        write_shard(tmp_path, "0-a.safetensors", torn())
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
