@@ -175,7 +175,7 @@ def parse_layout(source: Path, begin: bytes | memoryview, total_bytes: int) -> L
         )
         state = str(metadata[STATE_KEY])
         layout = lay_out(pieces, state, header_bytes=_LENGTH.size + length)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedError(source, f"its header cannot be read: {error!r}") from None
     if layout.header != _LENGTH.pack(length) + text:
         raise DamagedError(source, "its header is not what a shard of these tensors has")

@@ -140,16 +140,25 @@ class Storage:
         _sync_folder(final.parent)
         return final
 
-    def manifests(self) -> tuple[list[Manifest], list[DamagedError]]:
-        """All committed checkpoints, and what is wrong with those that cannot be told."""
+    def manifests(self, job: JobKey | None = None) -> tuple[list[Manifest], list[DamagedError]]:
+        """All committed checkpoints, and what is wrong with those that cannot be told.
+
+        Args:
+            job: Whose only; None for those of all jobs.
+        """
         found: list[Manifest] = []
         damaged: list[DamagedError] = []
-        for path in sorted(self.root.glob(f"*/g*/{MANIFEST}")):
+        for path in sorted(self.root.glob(f"{job.token if job else '*'}/g*/{MANIFEST}")):
             try:
                 found.append(self._manifest(path))
             except DamagedError as error:
                 damaged.append(error)
         return found, damaged
+
+    def uncommitted(self, job: JobKey) -> list[Path]:
+        """Folders of a job that are no checkpoints: a save is going on, or was cut off."""
+        folders = (*self._of(job).glob(f"{_ATTEMPT}*"), *self._of(job).glob("g*"))
+        return sorted(folder for folder in folders if not (folder / MANIFEST).exists())
 
     def verify(self, manifest: Manifest) -> None:
         """Read a whole checkpoint back.
