@@ -7,6 +7,7 @@ EverstepError
     │   └── StaleGroupError     something of an earlier generation was used in a later one
     ├── StateError              the tracked objects cannot be one replica of the job's state
     │   ├── ReplicasDifferError     not the same objects, names or shapes on every rank
+    │   ├── CheckpointDiffersError  a good checkpoint, but of other tensors than are tracked
     │   ├── StateLostError          no living worker holds a whole state, in use or as a snapshot
     │   └── UncarriableStateError   a value that cannot be sent without pickle
     └── AgentGoneError          the member's agent ended; so must its workers
@@ -45,6 +46,14 @@ class StateError(LibraryError):
 
 class ReplicasDifferError(StateError):
     """The ranks track different things, so that none can take over another's state."""
+
+
+class CheckpointDiffersError(StateError):
+    """A checkpoint is what was written, and holds something else than the state that is wanted."""
+
+    def __init__(self, tensor: str, why: str) -> None:
+        super().__init__(f"tensor {tensor!r} in the checkpoint {why}")
+        self.tensor = tensor
 
 
 class StateLostError(StateError):

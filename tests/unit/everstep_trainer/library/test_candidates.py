@@ -1,0 +1,105 @@
+"""Which checkpoints a job may be restored from."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from everstep_checkpoint.storage import MANIFEST, Storage
+from everstep_contract.identity import JobKey
+from everstep_contract.record import GenerationStart
+from everstep_trainer.library.candidates import candidates
+from support.jobs import JOB
+from support.saves import LINEAGE, save
+
+OTHER = JobKey(namespace="team", name="another")
+
+
+def start(generation: int, step: int) -> GenerationStart:
+    return GenerationStart(generation=generation, start_step=step)
+
+
+def found(root: Path, *history: GenerationStart) -> list[str]:
+    return [one.checkpoint for one in candidates(root, JOB, LINEAGE, history)]
+
+
+def test_the_newest_comes_first(tmp_path: Path) -> None:
+    for generation, step in ((1, 100), (2, 140), (1, 120)):
+        save(tmp_path, generation=generation, step=step)
+    assert found(tmp_path) == ["g2-s140", "g1-s120", "g1-s100"]
+
+
+def test_a_folder_that_is_not_there_has_none(tmp_path: Path) -> None:
+    assert found(tmp_path / "nothing") == []
+
+
+def test_checkpoints_of_other_jobs_are_not_even_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, _ = save(tmp_path, job=OTHER)
+    (folder / MANIFEST).write_text("{")
+    save(tmp_path)
+    assert found(tmp_path) == ["g1-s7"]
+    assert not caplog.records
+
+
+def test_a_job_of_the_same_name_and_another_uid_is_another_job(tmp_path: Path) -> None:
+    save(tmp_path)
+    assert candidates(tmp_path, JOB, "uid-2") == ()
+
+
+def test_r26_what_training_went_back_behind_is_left_out(tmp_path: Path) -> None:
+    save(tmp_path, step=100)
+    save(tmp_path, step=120)
+    assert found(tmp_path, start(2, 110)) == ["g1-s100"]
+
+
+def test_r26_a_void_checkpoint_is_known_by_another_ones_history_alone(tmp_path: Path) -> None:
+    save(tmp_path, step=100)
+    save(tmp_path, step=120)
+    save(tmp_path, generation=2, step=115, history=(start(2, 110),))
+    assert found(tmp_path) == ["g2-s115", "g1-s100"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"format": 1}', "\0"])
+def test_ec14_a_manifest_that_cannot_be_read_is_passed_over_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    save(tmp_path, step=100)
+    folder, _ = save(tmp_path, step=120)
+    (folder / MANIFEST).write_text(text)
+    assert found(tmp_path) == ["g1-s100"]
+    assert f"{folder / MANIFEST}: no manifest" in caplog.text
+
+
+def test_a_manifest_of_another_checkpoint_is_passed_over_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    old, _ = save(tmp_path, step=100)
+    new, _ = save(tmp_path, step=120)
+    (new / MANIFEST).write_bytes((old / MANIFEST).read_bytes())
+    assert found(tmp_path) == ["g1-s100"]
+    assert f"{new / MANIFEST}: it is of {old}" in caplog.text
+
+
+def test_ec14_a_partial_directory_is_never_chosen_and_the_log_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    save(tmp_path, step=200)
+    cut_off, _ = save(tmp_path, step=300)
+    attempt = Storage(tmp_path).attempt(JOB, 1, 310)
+    cut_off.rename(attempt)
+    (attempt / MANIFEST).unlink()
+    bare, _ = save(tmp_path, step=320)
+    (bare / MANIFEST).unlink()
+    assert found(tmp_path) == ["g1-s200"]
+    for folder in (attempt, bare):
+        assert f"{folder}: it was never committed" in caplog.text
+
+
+def test_the_log_tells_of_void_checkpoints(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    folder, _ = save(tmp_path, step=120)
+    assert found(tmp_path, start(2, 110)) == []
+    assert f"{folder}: training has gone back to before it" in caplog.text

@@ -1,0 +1,203 @@
+"""Load a committed checkpoint: everything read is verified before any of it counts.
+
+Tensors come into scratch memory on the CPU, in one pass that also hashes. Whoever asks gets the
+whole state or an error; nothing of the caller's is touched here.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import torch
+import xxhash
+from everstep_checkpoint.errors import DamagedError
+from everstep_checkpoint.layout import MAX_HEADER_BYTES, Layout, parse_layout
+from everstep_checkpoint.storage import CHUNK_BYTES
+from everstep_contract.manifest import Manifest, ShardFile, checkpoint_name
+
+from everstep_trainer.library.errors import CheckpointDiffersError
+from everstep_trainer.library.pieces import TORCH_TYPES
+from everstep_trainer.library.reading import PatientFile, Watch
+from everstep_trainer.library.regions import Chunk, Region, chunks, require_whole, scatter
+
+LOG_SECONDS: Final = 5.0
+"""Between two lines about a load that goes on."""
+_GIB: Final = 1 << 30
+_PREFIX_BYTES: Final = 8
+_NOBODY: Final = Watch()
+
+log = logging.getLogger("everstep")
+
+
+@dataclass(frozen=True)
+class LoadedState:
+    """A verified state.
+
+    Attributes:
+        text: What is no tensor, as JSON; of the first shard.
+        tensors: By name, on the CPU; the caller's own.
+    """
+
+    text: str
+    tensors: dict[str, torch.Tensor]
+
+
+def load_state(
+    folder: Path,
+    manifest: Manifest,
+    wanted: Mapping[str, Region] | None = None,
+    watch: Watch = _NOBODY,
+) -> LoadedState:
+    """Read all that a checkpoint holds of the state, or the regions of it that are wanted.
+
+    Needs memory for the result and for a few chunks.
+
+    Args:
+        folder: Where the checkpoint lies.
+        manifest: Its manifest.
+        wanted: The part of each tensor that this rank holds, of exactly the tensors that there
+            are; None for all of them, whole.
+        watch: Looks on, and may end it.
+
+    Raises:
+        DamagedError: A file is missing, cannot be read, or is not what was written.
+        CheckpointDiffersError: The files are good, and are not what is wanted.
+    """
+    _require_own(folder, manifest)
+    shards = manifest.of_kind("state")
+    if not shards or [shard.shard for shard in shards] != list(range(len(shards))):
+        raise DamagedError(folder, f"its manifest lists {len(shards)} shards of the state, not all")
+    progress = _Progress(manifest, sum(shard.total_bytes for shard in shards), watch)
+    files = [_File(folder / shard.file, shard, progress) for shard in shards]
+    layouts = [file.layout() for file in files]
+    try:
+        found = require_whole(layouts, wanted)
+    except CheckpointDiffersError:
+        for file, layout in zip(files, layouts, strict=True):
+            file.verify(layout)  # a flipped bit in a header must not pass for another structure
+        raise
+    tensors = {
+        name: torch.empty(region.shape, dtype=TORCH_TYPES[dtype])
+        for name, (dtype, region) in found.items()
+    }
+    regions = {name: region for name, (_, region) in found.items()}
+    for file, layout in zip(files, layouts, strict=True):
+        plan = list(chunks(layout, CHUNK_BYTES))
+        runs = file.verified(layout, [chunk.size for chunk in plan])
+        for raw, chunk in zip(runs, plan, strict=True):
+            _place(chunk, raw, regions, tensors)
+    return LoadedState(layouts[0].state, tensors)
+
+
+def load_rank(folder: Path, manifest: Manifest, rank: int, watch: Watch = _NOBODY) -> str | None:
+    """What a rank saved for itself, as JSON; None if the checkpoint has nothing of that rank.
+
+    Raises:
+        DamagedError: The file is missing, cannot be read, or is not what was written.
+    """
+    _require_own(folder, manifest)
+    own = [shard for shard in manifest.of_kind("rank") if shard.shard == rank]
+    if not own:
+        return None
+    file = _File(folder / own[0].file, own[0], _Progress(manifest, own[0].total_bytes, watch))
+    layout = file.layout()
+    file.verify(layout)
+    return layout.state
+
+
+class _Progress:
+    """How far a load is: told to the caller at once, and to the log now and then."""
+
+    def __init__(self, manifest: Manifest, total_bytes: int, watch: Watch) -> None:
+        self.silence_seconds = watch.silence_seconds
+        self._what = f"step {manifest.step} of generation {manifest.generation}"
+        self._total_bytes = total_bytes
+        self._guard = watch.guard
+        self._read_bytes = 0
+        self._begun_at = self._told_at = time.monotonic()
+
+    def advance(self, count: int = 0) -> None:
+        """So many more bytes were read."""
+        self._read_bytes += count
+        self._guard(self._read_bytes)
+        now = time.monotonic()
+        if now - self._told_at >= LOG_SECONDS:
+            self._told_at = now
+            log.info(
+                "loading %s: %.1f of %.1f GiB, %.2f GiB/s",
+                self._what,
+                self._read_bytes / _GIB,
+                self._total_bytes / _GIB,
+                self._read_bytes / _GIB / (now - self._begun_at),
+            )
+
+
+class _File:
+    """A shard as it is on storage, and as its manifest says."""
+
+    def __init__(self, path: Path, shard: ShardFile, progress: _Progress) -> None:
+        self._path = path
+        self._shard = shard
+        self._progress = progress
+
+    def layout(self) -> Layout:
+        """What its header says; that the header is what was written, `verified` tells."""
+        with self._opened() as file:
+            total_bytes = file.total_bytes()
+            if total_bytes != self._shard.total_bytes:
+                why = f"{total_bytes} bytes, {self._shard.total_bytes} were written"
+                raise DamagedError(self._path, why)
+            prefix = file.read(_PREFIX_BYTES)
+            length = int.from_bytes(prefix, "little")
+            text = file.read(min(length, total_bytes, MAX_HEADER_BYTES))
+            return parse_layout(self._path, prefix + text, total_bytes)
+
+    def verified(self, layout: Layout, sizes: Sequence[int]) -> Iterator[memoryview]:
+        """All that comes after the header, in runs of these sizes; nothing counts before the end.
+
+        Raises:
+            DamagedError: After the last run: the hash, which takes in the header that ``layout``
+                was read from, is not the manifest's.
+        """
+        digest = xxhash.xxh3_128(layout.header)
+        self._progress.advance(len(layout.header))
+        with self._opened() as file:
+            for run in file.stream(len(layout.header), sizes):
+                digest.update(run)
+                yield run
+                self._progress.advance(len(run))
+        if digest.hexdigest() != self._shard.xxh3_128:
+            why = f"its hash is {digest.hexdigest()}, not {self._shard.xxh3_128}"
+            raise DamagedError(self._path, why)
+
+    def verify(self, layout: Layout) -> None:
+        """Read it to its end for its hash only."""
+        begins = range(len(layout.header), layout.total_bytes, CHUNK_BYTES)
+        for _ in self.verified(
+            layout, [min(CHUNK_BYTES, layout.total_bytes - at) for at in begins]
+        ):
+            pass
+
+    def _opened(self) -> PatientFile:
+        return PatientFile(self._path, self._progress.advance, self._progress.silence_seconds)
+
+
+def _place(
+    chunk: Chunk,
+    raw: memoryview,
+    regions: Mapping[str, Region],
+    tensors: Mapping[str, torch.Tensor],
+) -> None:
+    memory = torch.frombuffer(raw, dtype=torch.uint8)
+    for part in chunk.parts:
+        elements = memory[part.at : part.at + part.total_bytes].view(TORCH_TYPES[part.dtype])
+        scatter(elements.view(part.shape), part, regions[part.name], tensors[part.name])
+
+
+def _require_own(folder: Path, manifest: Manifest) -> None:
+    name = checkpoint_name(manifest.generation, manifest.step)
+    if (folder.parent.name, folder.name) != (manifest.job.token, name):
+        raise DamagedError(folder, f"the manifest is of {name} of {manifest.job}")

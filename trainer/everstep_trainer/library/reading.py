@@ -1,0 +1,154 @@
+"""Read files of a storage that may hang: each by a thread of its own, which can be left behind.
+
+A read of a dead NFS server does not return, and nothing can interrupt it. So the thread that waits
+for it is never waited for beyond a limit, and the file counts as unreadable.
+"""
+
+import math
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from everstep_checkpoint.errors import DamagedError
+
+SILENCE_SECONDS: Final = 120.0
+"""Twice what NFS over TCP waits before it asks again (60 s, `timeo` in nfs(5))."""
+POLL_SECONDS: Final = 0.1
+"""How often the caller is asked, while nothing comes, whether the load is still wanted."""
+READ_AHEAD: Final = 2
+"""Chunks that are read while one is worked on."""
+
+_T = TypeVar("_T")
+_Errand = tuple[Callable[[], Any], "Future[Any]"]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who looks on while a checkpoint is read.
+
+    Attributes:
+        guard: Called with the bytes read so far, after each chunk and several times a second; what
+            it raises ends the load.
+        silence_seconds: After which a file that gives nothing is unreadable.
+    """
+
+    guard: Callable[[int], None] = lambda read_bytes: None
+    silence_seconds: float = SILENCE_SECONDS
+
+
+class PatientFile:
+    """A file that is read by a thread of its own; what goes wrong with it is damage.
+
+    Args:
+        path: Of the file.
+        poll: Called while a read is waited for.
+        silence_seconds: That a read may take.
+
+    Raises:
+        DamagedError: It cannot be opened, or not in time; of all methods, also: not be read.
+    """
+
+    def __init__(self, path: Path, poll: Callable[[], None], silence_seconds: float) -> None:
+        self.path = path
+        self._poll = poll
+        self._silence_seconds = silence_seconds
+        self._errands: SimpleQueue[_Errand | None] = SimpleQueue()
+        threading.Thread(
+            target=_serve, args=(self._errands,), name="checkpoint-read", daemon=True
+        ).start()
+        try:
+            self._file: FileIO = self._wait(self._ask(lambda: path.open("rb", buffering=0)))
+        except BaseException:
+            self._errands.put(None)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ask(self._file.close)  # not waited for: it may hang as well
+        self._errands.put(None)
+
+    def total_bytes(self) -> int:
+        """Of the file, as the storage tells."""
+        return self._wait(self._ask(lambda: os.fstat(self._file.fileno()).st_size))
+
+    def read(self, count: int) -> bytes:
+        """The next bytes; fewer where the file ends."""
+        buffer = bytearray(count)
+        return bytes(buffer[: self._wait(self._ask(partial(self._fill, memoryview(buffer))))])
+
+    def stream(self, begin: int, sizes: Sequence[int]) -> Iterator[memoryview]:
+        """Runs of the file from ``begin`` on; each is valid until the next is asked for.
+
+        Args:
+            begin: Byte that the first run begins at.
+            sizes: Of the runs; memory is taken for a few of the largest.
+
+        Raises:
+            DamagedError: The file ends too early.
+        """
+        self._wait(self._ask(lambda: self._file.seek(begin)))
+        largest = max(sizes, default=0)
+        buffers = deque(memoryview(bytearray(largest)) for _ in range(READ_AHEAD + 1))
+        coming: deque[tuple[memoryview, Future[int]]] = deque()
+        for size in sizes:
+            run = buffers[0][:size]
+            buffers.rotate()
+            coming.append((run, self._ask(partial(self._fill, run))))
+            if len(coming) > READ_AHEAD:
+                yield self._next(coming)
+        while coming:
+            yield self._next(coming)
+
+    def _next(self, coming: "deque[tuple[memoryview, Future[int]]]") -> memoryview:
+        run, done = coming.popleft()
+        if (count := self._wait(done)) < len(run):
+            raise DamagedError(self.path, f"it ends {len(run) - count} bytes too early")
+        return run
+
+    def _fill(self, run: memoryview) -> int:
+        count = 0
+        while count < len(run) and (more := self._file.readinto(run[count:])):
+            count += more
+        return count
+
+    def _ask(self, call: Callable[[], _T]) -> "Future[_T]":
+        done: Future[_T] = Future()
+        self._errands.put((call, done))
+        return done
+
+    def _wait(self, done: "Future[_T]") -> _T:
+        polls = math.ceil(self._silence_seconds / POLL_SECONDS)  # a frozen process hears nothing
+        while not wait([done], POLL_SECONDS).done:
+            if not (polls := polls - 1) > 0:
+                raise DamagedError(self.path, f"nothing came for {self._silence_seconds:g} s")
+            self._poll()
+        try:
+            return done.result()
+        except OSError as error:
+            raise DamagedError(self.path, error.strerror or repr(error)) from error
+
+
+def _serve(errands: "SimpleQueue[_Errand | None]") -> None:
+    """Do what is asked, in order, until there is nothing more to do."""
+    while (errand := errands.get()) is not None:
+        call, done = errand
+        try:
+            done.set_result(call())
+        except OSError as error:
+            done.set_exception(error)
