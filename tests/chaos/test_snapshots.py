@@ -4,7 +4,14 @@ import os
 import signal
 from pathlib import Path
 
+from everstep_checkpoint.storage import verify_shard
+from everstep_contract.facts.checkpoint import SaveFailed, ShardPrepared
+from everstep_contract.manifest import ShardFile
+from everstep_trainer.agent.inputs import Terminate
+from everstep_trainer.agent.model import Limits
+from support.agent_core import seat
 from support.agent_home import AgentHome, agent_home, gone
+from support.fake_worker import NUMBER
 from support.polling import eventually
 
 
@@ -14,6 +21,29 @@ async def stepping(home: AgentHome, generation: int = 1) -> None:
     await home.order(generation)
     await home.reaches("stepping", generation)
     await eventually(lambda: home.report.step > 20)
+
+
+async def saved(home: AgentHome, kind: str = "state", step: int = 0) -> ShardPrepared:
+    """The first shard of this kind that is told to be durable, of this step or a later one."""
+
+    def told() -> list[ShardPrepared]:
+        return [fact for fact in prepared(home) if fact.kind == kind and fact.step >= step]
+
+    await eventually(told)
+    return told()[0]
+
+
+def prepared(home: AgentHome) -> list[ShardPrepared]:
+    return home.events(ShardPrepared)
+
+
+def require_sound(fact: ShardPrepared) -> None:
+    """The file is what was told, and every number in it is its step."""
+    path = Path(fact.path)
+    shard = ShardFile(file=path.name, total_bytes=fact.total_bytes, xxh3_128=fact.xxh3_128)
+    verify_shard(path.parent, shard)
+    data = path.read_bytes()
+    assert data == NUMBER.pack(fact.step) * (len(data) // NUMBER.size)
 
 
 async def test_a_state_survives_the_kill_of_its_worker_in_the_agents_memory(
@@ -30,3 +60,86 @@ async def test_a_state_survives_the_kill_of_its_worker_in_the_agents_memory(
         (successor,) = home.pids
         await eventually(lambda: (tmp_path / f"steps-{successor}").read_text())
         assert int((tmp_path / f"steps-{successor}").read_text()) >= lost_at
+
+
+async def test_what_workers_say_is_due_becomes_durable_shard_by_shard(tmp_path: Path) -> None:
+    async with agent_home(tmp_path, "saves-512", nproc=2, storage=tmp_path) as home:
+        await stepping(home)
+        told = [await saved(home, "state"), await saved(home, "rank")]
+        await eventually(lambda: {fact.shard for fact in prepared(home)} == {0, 1})
+        for fact in prepared(home):
+            require_sound(fact)
+        assert told[0].step % 10 == 0
+        assert (told[0].shards, told[1].shards) == (1, 2)
+        incarnation = home.me.incarnation
+        assert Path(told[0].path).name == f"state-00000-of-00001-{incarnation}.safetensors"
+
+
+async def test_a_lost_member_has_the_newest_snapshot_saved(tmp_path: Path) -> None:
+    async with agent_home(tmp_path, "snapshots-512", storage=tmp_path) as home:
+        await home.reaches("ready")
+        mine = (await home.order(1)).seats
+        await home.order(2, seats=(*mine, seat(1)))
+        await home.reaches("stepping", 2)
+        await eventually(lambda: home.report.step > 20)
+        assert prepared(home) == []
+        await home.order(3)
+        fact = await saved(home)
+        assert (fact.generation, fact.step > 20) == (2, True)
+        require_sound(fact)
+
+
+async def test_a_hold_has_the_newest_snapshot_saved(tmp_path: Path) -> None:
+    async with agent_home(tmp_path, "snapshots-512", storage=tmp_path) as home:
+        await stepping(home)
+        await home.order(2, state="hold")
+        fact = await saved(home)
+        assert fact.step > 20
+        require_sound(fact)
+
+
+async def test_ec45_a_terminated_member_saves_its_newest_snapshot_before_it_goes(
+    tmp_path: Path,
+) -> None:
+    async with agent_home(tmp_path, "snapshots-512", storage=tmp_path) as home:
+        await stepping(home)
+        home.agent.hear(Terminate("SIGTERM"))
+        await eventually(lambda: home.status == 143)
+        require_sound(await saved(home))
+
+
+async def test_ec76_a_stuck_flusher_does_not_keep_its_agent(tmp_path: Path) -> None:
+    limits = Limits(grace_seconds=1)
+    async with agent_home(tmp_path, "saves-512", storage=tmp_path, limits=limits) as home:
+        await stepping(home)
+        await saved(home)
+        flusher = home.agent.flusher_pid
+        os.kill(flusher, signal.SIGSTOP)
+        home.agent.hear(Terminate("SIGTERM"))
+        await eventually(lambda: home.status == 143)
+        await gone(flusher)
+        await eventually(lambda: home.events(SaveFailed))
+        assert home.events(SaveFailed)[-1].trouble == "abandoned"
+        for fact in prepared(home):
+            require_sound(fact)
+
+
+async def test_a_killed_flusher_is_started_again_and_its_shard_is_written_anew(
+    tmp_path: Path,
+) -> None:
+    async with agent_home(tmp_path, "saves-4096", storage=tmp_path) as home:
+        await stepping(home)
+        before = await saved(home)
+        os.kill(home.agent.flusher_pid, signal.SIGKILL)
+        after = await saved(home, step=before.step + 1)
+        require_sound(after)
+
+
+async def test_a_job_that_ends_takes_its_flusher_with_it(tmp_path: Path) -> None:
+    async with agent_home(tmp_path, "saves-64", storage=tmp_path) as home:
+        await stepping(home)
+        await saved(home)
+        flusher = home.agent.flusher_pid
+        home.agent.hear(Terminate("SIGTERM"))
+        await eventually(lambda: home.status == 143)
+        await gone(flusher)

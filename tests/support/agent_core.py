@@ -83,6 +83,7 @@ class Core:
         rung: Rung = "in_process",
         limits: Limits | None = None,
         scheduler_world_size: int | None = None,
+        has_storage: bool = False,
     ) -> None:
         self.seconds = 1000.0
         me = Me(
@@ -93,6 +94,7 @@ class Core:
             boot_id="boot-1",
             rung=rung,
             scheduler_world_size=scheduler_world_size,
+            has_storage=has_storage,
             limits=limits or Limits(),
         )
         self.state = AgentState.new(me, self.moment)

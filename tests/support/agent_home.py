@@ -94,8 +94,12 @@ async def agent_home(
     nproc: int = 1,
     rung: Rung = "in_process",
     limits: Limits | None = None,
+    storage: Path | None = None,
 ) -> AsyncIterator[AgentHome]:
-    """An agent that lives while the context is open; its zygote imports nothing beforehand."""
+    """An agent that lives while the context is open; its zygote imports nothing beforehand.
+
+    ``storage``: the folder of all checkpoints; None: they have no place.
+    """
     zygote = start_zygote(Program(str(FAKE_WORKER), (behaviour, str(folder))), preload=())
     broker = MemoryBroker()
     mine, other = MemoryBus(broker, "agent"), MemoryBus(broker, "other")
@@ -107,9 +111,10 @@ async def agent_home(
         peer=Endpoint(host=HERE, port=listener.getsockname()[1]),
         boot_id="boot-1",
         rung=rung,
+        has_storage=storage is not None,
         limits=limits or Limits(),
     )
-    agent = Agent(Life(me, zygote, listener, "run"), SystemClock())
+    agent = Agent(Life(me, zygote, listener, "run", checkpoint_root=storage), SystemClock())
     home = AgentHome(agent, me, folder, other)
 
     async def live() -> None:

@@ -9,7 +9,7 @@ told to, then steps every few milliseconds until told otherwise; its newest step
 ``early-crash``: raises before it joins. ``exit-N``: ends with status N once it has formed.
 ``stubborn``: as ``steps``, but does not end when told to finish. ``saves-N``: as ``steps``, goes on
 from the snapshot of the life before it, makes one of each step, of N KiB, and every few steps says
-that it is to be saved.
+that it is to be saved. ``snapshots-N``: as that, but never says so.
 """
 
 import json
@@ -62,7 +62,8 @@ class FakeWorker:
         self.generation = 0
         self.in_group: Assignment | None = None
         self.unread = b""
-        self.saves = Saves(int(behaviour[6:]) << 10) if behaviour.startswith("saves-") else None
+        kind, _, kib = behaviour.partition("-")
+        self.saves = Saves(int(kib) << 10) if kind in ("saves", "snapshots") else None
         self.step = self.saves.newest_step if self.saves else 0
 
     def run(self) -> None:
@@ -121,7 +122,7 @@ class FakeWorker:
         os.pwrite(self.note, str(self.step).encode(), 0)
         if self.saves and self.in_group:
             self.saves.keep(self.in_group, self.step)
-            if self.step % SAVE_EVERY == 0:
+            if self.step % SAVE_EVERY == 0 and self.behaviour.startswith("saves"):
                 due = CheckpointDue(
                     generation=self.generation,
                     step=self.step,

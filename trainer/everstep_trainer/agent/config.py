@@ -89,6 +89,7 @@ def me(settings: AgentSettings, command: Command, peer: Endpoint) -> Me:
         ),
         peer=peer,
         boot_id=_BOOT_ID.read_text().strip(),
+        has_storage=bool(settings.checkpoint_root),
         rung="restart" if command.restart_rung else "in_process",
         limits=Limits(
             leave_seconds=settings.leave_seconds,

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from everstep_runtime.clock import Moment
 
-from everstep_trainer.agent import deaths, orders, telling, vouching, words
+from everstep_trainer.agent import deaths, orders, saving, telling, vouching, words
 from everstep_trainer.agent.effects import Turn
 from everstep_trainer.agent.ending import begin_ending, finish_ending
 from everstep_trainer.agent.inputs import (
@@ -18,6 +18,9 @@ from everstep_trainer.agent.inputs import (
     OrderConfirmed,
     OrderHeard,
     PeersReached,
+    ShardUnwritten,
+    ShardWritten,
+    SnapshotsSeen,
     StoreDied,
     StoreUp,
     Terminate,
@@ -43,6 +46,7 @@ RULES: tuple[Rule, ...] = (
     telling.tell_joined,
     telling.tell_formed,
     telling.tell_steps,
+    saving.retry,
     finish_ending,
     telling.report_when_due,
 )
@@ -74,14 +78,14 @@ def _take_in(state: AgentState, heard: Input, moment: Moment) -> Turn:
             return _note(state, heard), ()
         case OrderConfirmed():
             return vouching.hear_confirmation(state, heard), ()
+        case SnapshotsSeen() | ShardWritten() | ShardUnwritten():
+            return _note_saving(state, heard, moment)
         case Tick():
             state, asked = vouching.doubt_after_a_pause(state, heard, moment)
             state, effects = words.hear_tick(state, heard, moment)
             return state, asked + effects
-        case Terminate(detail):
-            return begin_ending(state, "terminated", detail, moment)
-        case ZygoteLost(detail):
-            return begin_ending(state, "failed", detail, moment)
+        case Terminate() | ZygoteLost():
+            return _end(state, heard, moment)
         case _:
             assert_never(heard)
 
@@ -94,3 +98,23 @@ def _note(state: AgentState, heard: StoreUp | StoreDied | PeersReached) -> Agent
             return replace(state, store=Store(deaths=state.store.deaths + 1))
         case PeersReached(verdict_id):
             return replace(state, reached=verdict_id)
+
+
+def _end(state: AgentState, heard: Terminate | ZygoteLost, moment: Moment) -> Turn:
+    match heard:
+        case Terminate(detail):
+            return begin_ending(state, "terminated", detail, moment)
+        case ZygoteLost(detail):
+            return begin_ending(state, "failed", detail, moment)
+
+
+def _note_saving(
+    state: AgentState, heard: SnapshotsSeen | ShardWritten | ShardUnwritten, moment: Moment
+) -> Turn:
+    match heard:
+        case SnapshotsSeen():
+            return saving.hear_snapshots(state, heard, moment)
+        case ShardWritten():
+            return saving.hear_written(state, heard, moment)
+        case ShardUnwritten():
+            return saving.hear_unwritten(state, heard, moment)

@@ -8,6 +8,7 @@ from everstep_contract.orders import Order
 from everstep_contract.telemetry import MemberReport
 
 from everstep_trainer.agent.model import AgentState
+from everstep_trainer.agent.snapshots import Occasion, Snapshot
 from everstep_trainer.link import Assignment, ToWorker
 
 
@@ -100,6 +101,30 @@ class Vouch:
 
 
 @dataclass(frozen=True)
+class LookAtSnapshots:
+    """Say what is whole in the workers' memory: `SnapshotsSeen`."""
+
+    occasion: Occasion
+
+
+@dataclass(frozen=True)
+class WriteShard:
+    """Make a snapshot durable; `ShardWritten` or `ShardUnwritten` says what became of it.
+
+    Until it is, and until ``keep_until`` (monotonic seconds) where there is no room for it,
+    training does not write over it.
+    """
+
+    snapshot: Snapshot
+    keep_until: float
+
+
+@dataclass(frozen=True)
+class StopFlusher:
+    """Write nothing more (R24)."""
+
+
+@dataclass(frozen=True)
 class Warn:
     """Somebody may look tomorrow."""
 
@@ -127,6 +152,9 @@ Effect = (
     | Reach
     | AskForOrder
     | Vouch
+    | LookAtSnapshots
+    | WriteShard
+    | StopFlusher
     | Warn
     | Exit
 )

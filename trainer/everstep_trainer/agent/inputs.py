@@ -1,11 +1,13 @@
-"""What the agent's core hears: of orders, workers, peers and time."""
+"""What the agent's core hears: of orders, workers, peers, snapshots and time."""
 
 from dataclasses import dataclass
 
+from everstep_contract.facts.checkpoint import SaveTrouble
 from everstep_contract.identity import Endpoint
 from everstep_contract.orders import Order
 
 from everstep_trainer.agent.model import ExitStatus
+from everstep_trainer.agent.snapshots import Occasion, Snapshot
 from everstep_trainer.link import ToAgent
 from everstep_trainer.page import PageView
 
@@ -92,6 +94,34 @@ class ZygoteLost:
     detail: str
 
 
+@dataclass(frozen=True)
+class SnapshotsSeen:
+    """What is whole in the workers' memory: the answer to `LookAtSnapshots`."""
+
+    occasion: Occasion
+    found: tuple[Snapshot, ...]
+
+
+@dataclass(frozen=True)
+class ShardWritten:
+    """A snapshot lies on storage, synced, under this path."""
+
+    snapshot: Snapshot
+    path: str
+    total_bytes: int
+    xxh3_128: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ShardUnwritten:
+    """A snapshot could not be written; nothing of it is left."""
+
+    snapshot: Snapshot
+    trouble: SaveTrouble
+    detail: str
+
+
 Input = (
     OrderHeard
     | WorkerStarted
@@ -101,6 +131,9 @@ Input = (
     | StoreDied
     | PeersReached
     | OrderConfirmed
+    | SnapshotsSeen
+    | ShardWritten
+    | ShardUnwritten
     | Tick
     | Terminate
     | ZygoteLost

@@ -3,11 +3,13 @@
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from everstep_contract.facts.member import StateSource
 from everstep_contract.facts.worker import ExitClass
 from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member
 from everstep_contract.orders import Order
 from everstep_runtime.clock import Moment
 
+from everstep_trainer.agent.snapshots import Saves
 from everstep_trainer.page import PageView
 
 Rung = Literal["in_process", "restart"]
@@ -32,6 +34,9 @@ class Limits:
     join_seconds: how long a script may run without joining before that is worth a warning.
     doubt_seconds: a pause between two ticks, four a second, after which the agent may have been
     replaced meanwhile, and vouches for nothing before it has asked.
+    save_seconds: how long the end of a job waits for its last checkpoint.
+    room_kept_seconds: how long a snapshot that found a full disk keeps its place in memory; then
+    training may write over it. room_pause_seconds: between two tries, doubling to the limit.
     """
 
     leave_seconds: float = 5.0
@@ -47,11 +52,15 @@ class Limits:
     gossip_seconds: float = 1.0
     doubt_seconds: float = 0.6
     vouch_seconds: float = 0.2
+    save_seconds: float = 600.0
+    room_kept_seconds: float = 16.0
+    room_pause_seconds: float = 1.0
+    room_pause_limit_seconds: float = 60.0
 
 
 @dataclass(frozen=True)
 class Me:
-    """What never changes in the life of an agent."""
+    """What never changes in the life of an agent; ``has_storage``: checkpoints have a place."""
 
     job: JobKey
     member: Member
@@ -60,6 +69,7 @@ class Me:
     boot_id: str
     rung: Rung = "in_process"
     scheduler_world_size: int | None = None
+    has_storage: bool = False
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -134,12 +144,24 @@ class Told:
 
 @dataclass(frozen=True)
 class Ending:
-    """Why the agent ends; workers alive past ``deadline`` (monotonic seconds) are killed."""
+    """Why the agent ends; workers alive past ``deadline`` (monotonic seconds) are killed, and saves
+    that are not done by ``saved_by`` are abandoned."""
 
     reason: EndReason
     code: int
     detail: str
     deadline: float
+    saved_by: float
+
+
+@dataclass(frozen=True)
+class Restored:
+    """Where the agreed state came from, and when (monotonic seconds), as the slowest worker saw."""
+
+    source: StateSource = "living"
+    checkpoint: str = ""
+    chosen_at: float | None = None
+    loaded_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -155,6 +177,8 @@ class AgentState:
     left_generation: int = 0
     agreed_step: int = 0
     steps_lost: int = 0
+    restored: Restored = Restored()
+    saves: Saves = field(default_factory=Saves)
     reached: str = ""
     reaching: str = ""
     bus_up: bool = False

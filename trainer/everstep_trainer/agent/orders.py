@@ -7,10 +7,11 @@ from everstep_contract.facts.member import OrderRefused
 from everstep_contract.orders import Order
 from everstep_runtime.clock import Moment
 
+from everstep_trainer.agent import saving
 from everstep_trainer.agent.effects import Effect, Gossip, Publish, Reach, SendToWorker, Turn, Warn
 from everstep_trainer.agent.ending import begin_ending, kill
 from everstep_trainer.agent.meaning import fingers, instruction, obstacle, store_seat, wish
-from everstep_trainer.agent.model import AgentState, Limits, Worker
+from everstep_trainer.agent.model import AgentState, Limits, Restored, Worker
 from everstep_trainer.agent.report import is_parked
 from everstep_trainer.link import Assignment, Finish
 
@@ -55,10 +56,13 @@ def _obey(state: AgentState, order: Order, moment: Moment) -> Turn:
         left_seconds=None,
         agreed_step=0,
         steps_lost=0,
+        restored=Restored(),
         gossiped_at=moment.monotonic,
     )
     effects: list[Effect] = [Gossip(order, fingers(state.me, order, previous))]
     effects += _doubts(state, order)
+    state, saved = saving.break_off(state, previous, order)
+    effects += saved
     if order.state == "stop":
         detail = f"order {order.generation} stops the job"
         state, more = begin_ending(state, "stopped", detail, moment)

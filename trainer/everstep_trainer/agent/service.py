@@ -24,21 +24,32 @@ from everstep_trainer.agent.effects import (
     Exit,
     Gossip,
     KillWorker,
+    LookAtSnapshots,
     Publish,
     Reach,
     Report,
     SendToWorker,
     StartStore,
     StartWorker,
+    StopFlusher,
     TerminateWorker,
     Vouch,
     Warn,
+    WriteShard,
 )
 from everstep_trainer.agent.environment import worker_environment
 from everstep_trainer.agent.errands import Errands
-from everstep_trainer.agent.inputs import Input, OrderConfirmed, OrderHeard, Terminate, Tick
+from everstep_trainer.agent.flushing import Flushing, Shelf
+from everstep_trainer.agent.inputs import (
+    Input,
+    OrderConfirmed,
+    OrderHeard,
+    SnapshotsSeen,
+    Terminate,
+    Tick,
+)
 from everstep_trainer.agent.meaning import is_peer
-from everstep_trainer.agent.memory import WorkerMemory
+from everstep_trainer.agent.memory import WorkerMemory, seen
 from everstep_trainer.agent.model import AgentState, Me
 from everstep_trainer.agent.outbox import Outbox, matters
 from everstep_trainer.agent.peer import MAX_LINE_BYTES, PeerPort, probe
@@ -77,6 +88,8 @@ class Agent:
         self._memory = tuple(WorkerMemory.create(local_rank) for local_rank in ranks)
         places = Places(life.me.peer.host, life.log_dir, self._memory)
         self._workers = Workers(life.zygote, self.hear, places)
+        root = life.checkpoint_root
+        self._flushing = Flushing(Shelf(root, life.me), self._memory, self.hear) if root else None
         self._report: MemberReport | None = None
         self._reportable = asyncio.Event()
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -87,6 +100,11 @@ class Agent:
     def zygote_pid(self) -> int:
         """The process that forks this agent's workers."""
         return self._life.zygote.pid
+
+    @property
+    def flusher_pid(self) -> int:
+        """The process that makes snapshots durable; 0 while there is none."""
+        return self._flushing.pid if self._flushing else 0
 
     @property
     def order(self) -> Order | None:
@@ -129,6 +147,8 @@ class Agent:
             for task in tasks:
                 task.cancel()
         self._workers.close()
+        if self._flushing:
+            self._flushing.stop()
         for memory in self._memory:
             memory.close()
         return status
@@ -145,15 +165,12 @@ class Agent:
             case Report(report):
                 self._report = report
                 self._reportable.set()
-            case Gossip(order, to, doubt):
-                self._errands.offer(order, to, doubt)
-            case Reach(verdict_id, endpoints):
-                self._errands.reach(verdict_id, endpoints)
-            case AskForOrder(doubt):
-                with suppress(asyncio.QueueFull):  # asked already; the next tick asks again
-                    self._doubts.put_nowait(doubt)
+            case Gossip() | Reach() | AskForOrder():
+                self._ask(effect)
             case Vouch(generation):
                 self._workers.vouch(generation)
+            case LookAtSnapshots() | WriteShard() | StopFlusher():
+                self._save(effect)
             case Warn(what, detail):
                 log.warning(what, detail=detail, generation=self._state.generation)
             case Exit(code, reason):
@@ -179,6 +196,26 @@ class Agent:
                 self._workers.signal(local_rank, life, signal.SIGTERM)
             case StartStore():
                 self._workers.start_store()
+
+    def _ask(self, effect: Gossip | Reach | AskForOrder) -> None:
+        match effect:
+            case Gossip(order, to, doubt):
+                self._errands.offer(order, to, doubt)
+            case Reach(verdict_id, endpoints):
+                self._errands.reach(verdict_id, endpoints)
+            case AskForOrder(doubt):
+                with suppress(asyncio.QueueFull):  # asked already; the next tick asks again
+                    self._doubts.put_nowait(doubt)
+
+    def _save(self, effect: LookAtSnapshots | WriteShard | StopFlusher) -> None:
+        assert self._flushing is not None, "without storage the core saves nothing"
+        match effect:
+            case LookAtSnapshots(occasion):
+                self.hear(SnapshotsSeen(occasion, seen(self._memory)))
+            case WriteShard(snapshot, keep_until):
+                self._flushing.write(snapshot, keep_until)
+            case StopFlusher():
+                self._flushing.stop()
 
     async def _tick(self, bus: Bus) -> None:
         count = len(self._state.workers)

@@ -55,8 +55,16 @@ def tell_formed(state: AgentState, moment: Moment) -> Turn:
         steps_lost=state.steps_lost,
         left_seconds=state.left_seconds or 0.0,
         formed_seconds=moment.monotonic - state.heard_at,
+        source=state.restored.source,
+        checkpoint=state.restored.checkpoint,
+        chosen_seconds=_since_order(state, state.restored.chosen_at),
+        loaded_seconds=_since_order(state, state.restored.loaded_at),
     )
     return state, (Publish(formed),)
+
+
+def _since_order(state: AgentState, at: float | None) -> float | None:
+    return None if at is None else max(0.0, at - state.heard_at)
 
 
 def tell_steps(state: AgentState, moment: Moment) -> Turn:

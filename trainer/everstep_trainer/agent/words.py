@@ -3,14 +3,16 @@
 from dataclasses import replace
 from typing import assert_never
 
+from everstep_contract.facts.checkpoint import CheckpointDamaged
 from everstep_contract.facts.worker import CollectiveFailed
 from everstep_runtime.clock import Moment
 
+from everstep_trainer.agent import saving
 from everstep_trainer.agent.effects import Effect, Gossip, Publish, Turn, Warn
 from everstep_trainer.agent.ending import begin_ending
 from everstep_trainer.agent.inputs import Tick, WorkerSaid, WorkerStarted
 from everstep_trainer.agent.meaning import fingers
-from everstep_trainer.agent.model import AgentState, Worker, WorkerStage
+from everstep_trainer.agent.model import AgentState, Restored, Worker, WorkerStage
 from everstep_trainer.link import (
     CheckpointDue,
     Failed,
@@ -56,7 +58,7 @@ def hear_worker(state: AgentState, heard: WorkerSaid, moment: Moment) -> Turn:
             state = replace(state, alive_at=moment.monotonic, restarts=0)
             return _in_generation(state, worker, generation, "stepping", moment), ()
         case CheckpointDue() | FoundDamage():
-            return state, ()
+            return _hear_of_checkpoint(state, worker, message, moment)
         case Failed():
             return _hear_failure(state, worker, message, moment)
         case Finished(step=step):
@@ -95,8 +97,36 @@ def _hear_formed(state: AgentState, worker: Worker, message: Formed, moment: Mom
         state,
         agreed_step=message.agreed_step,
         steps_lost=max(state.steps_lost, message.steps_lost),
+        restored=_slower(state.restored, message),
     )
     return _in_generation(state, worker, message.generation, "formed", moment)
+
+
+def _slower(known: Restored, message: Formed) -> Restored:
+    """All workers agreed on one source; the member has formed with the last of them."""
+    chosen = [at for at in (known.chosen_at, message.chosen_at) if at is not None]
+    loaded = [at for at in (known.loaded_at, message.loaded_at) if at is not None]
+    return Restored(
+        source=message.source,
+        checkpoint=message.checkpoint,
+        chosen_at=max(chosen, default=None),
+        loaded_at=max(loaded, default=None),
+    )
+
+
+def _hear_of_checkpoint(
+    state: AgentState, worker: Worker, message: CheckpointDue | FoundDamage, moment: Moment
+) -> Turn:
+    if isinstance(message, CheckpointDue):
+        return saving.hear_due(state, worker.local_rank, message)
+    damaged = CheckpointDamaged(
+        at=moment.at,
+        job=state.me.job,
+        member=state.me.member,
+        checkpoint=message.checkpoint,
+        detail=message.detail,
+    )
+    return state, (Publish(damaged),)
 
 
 def _hear_failure(state: AgentState, worker: Worker, message: Failed, moment: Moment) -> Turn:

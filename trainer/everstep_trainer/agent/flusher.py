@@ -1,0 +1,146 @@
+"""The flusher: a child of the agent that copies snapshots from memory to storage, one at a time.
+
+It knows no torch, holds one buffer, and reads memory that the agent handed to it, so neither a
+worker's death nor its own costs more than the file that was being written. It gives way to training
+on the CPU and the disk, and ends with the agent.
+"""
+
+import json
+import mmap
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+from everstep_checkpoint.errors import OverwrittenError, StorageFullError
+from everstep_checkpoint.slots import SlotPair, Word
+from everstep_checkpoint.storage import CHUNK_BYTES, write_shard
+from everstep_contract.facts.checkpoint import SaveTrouble
+
+from everstep_trainer.agent.process import die_with, name_process
+
+HOLD_SECONDS: Final = 30.0
+"""How long a slot is kept from its writer after the last sign of progress. A flusher that hangs
+longer costs its save, and training goes on taking snapshots."""
+PROGRESS_SECONDS: Final = 1.0
+MAX_PACKET_BYTES: Final = 16 * 1024
+_NICENESS: Final = 10
+_LAST_OF_CLASS: Final = 7
+
+
+@dataclass(frozen=True)
+class Request:
+    """Write what a slot holds, if it still holds what ``word`` says, as this file."""
+
+    fd: int
+    slot: int
+    word: Word
+    folder: str
+    file: str
+
+
+@dataclass(frozen=True)
+class Written:
+    """It is whole, synced, and has its name."""
+
+    total_bytes: int
+    xxh3_128: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Unwritten:
+    """Nothing of it is left."""
+
+    trouble: SaveTrouble
+    detail: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """It is being written."""
+
+
+Packet = Request | Written | Unwritten | Progress
+_KINDS: Final[dict[str, type[Packet]]] = {
+    kind.__name__: kind for kind in (Request, Written, Unwritten, Progress)
+}
+
+
+def encode(packet: Packet) -> bytes:
+    """One packet's bytes."""
+    return json.dumps({"kind": type(packet).__name__, **asdict(packet)}).encode()
+
+
+def decode(data: bytes) -> Packet:
+    """The packet that `encode` made; both ends are one program, so nothing else comes."""
+    fields: dict[str, Any] = json.loads(data)
+    if "word" in fields:
+        fields["word"] = Word(**fields["word"])
+    return _KINDS[fields.pop("kind")](**fields)
+
+
+class _Flusher:
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._buffer = memoryview(mmap.mmap(-1, CHUNK_BYTES))  # at a page, as O_DIRECT wants it
+        self._told_at = 0.0
+
+    def serve(self) -> None:
+        """Until the agent closes its end."""
+        while data := self._control.recv(MAX_PACKET_BYTES):
+            request = decode(data)
+            assert isinstance(request, Request)
+            self._control.send(encode(self._write(request)))
+
+    def _write(self, request: Request) -> Written | Unwritten:
+        began = time.monotonic()
+        try:
+            shard = write_shard(Path(request.folder), request.file, self._pieces(request))
+        except StorageFullError as error:
+            return Unwritten("full", str(error))
+        except OverwrittenError as error:
+            return Unwritten("overwritten", str(error))
+        except OSError as error:
+            return Unwritten("unwritable", str(error))
+        return Written(shard.total_bytes, shard.xxh3_128, time.monotonic() - began)
+
+    def _pieces(self, request: Request) -> Iterator[memoryview]:
+        pair = SlotPair(request.fd)
+        for piece in pair.read(request.slot, request.word, self._buffer):
+            yield piece
+            if time.monotonic() >= self._told_at + PROGRESS_SECONDS:
+                self._told_at = time.monotonic()
+                until_ns = time.monotonic_ns() + int(HOLD_SECONDS * 1e9)
+                pair.hold(request.slot, until_ns=until_ns)
+                self._control.send(encode(Progress()))
+
+
+def _give_way() -> None:
+    os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
+    with suppress(psutil.AccessDenied, OSError):
+        psutil.Process().ionice(psutil.IOPRIO_CLASS_BE, _LAST_OF_CLASS)
+
+
+def main(arguments: list[str]) -> int:
+    """Be the flusher of the agent that is our parent."""
+    parent, control = map(int, arguments)
+    die_with(parent)
+    name_process("everstep-flush")
+    for end in (signal.SIGTERM, signal.SIGINT):  # of the whole group: the agent says when we end
+        signal.signal(end, signal.SIG_IGN)
+    _give_way()
+    with suppress(ConnectionError), socket.socket(fileno=control) as stream:
+        _Flusher(stream).serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,111 @@
+"""What the agent's core knows of snapshots: those it saw, and those on their way to storage."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from everstep_contract.manifest import ShardKind, checkpoint_name
+
+REMEMBERED: Final = 2
+"""Durable snapshots remembered of each shard: no more than two can be in memory."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A whole shard in a worker's memory: ``shard`` of ``shards`` of its kind."""
+
+    local_rank: int
+    kind: ShardKind
+    generation: int
+    step: int
+    shard: int
+    shards: int
+    total_bytes: int
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """What snapshots of one job are ordered by."""
+        return self.generation, self.step
+
+    @property
+    def place(self) -> tuple[int, ShardKind]:
+        """Whose memory it lies in, and which of its two."""
+        return self.local_rank, self.kind
+
+    @property
+    def checkpoint(self) -> str:
+        """The checkpoint that it becomes a shard of."""
+        return checkpoint_name(self.generation, self.step)
+
+
+@dataclass(frozen=True)
+class Due:
+    """A worker says that its snapshot of this step is to be durable."""
+
+    local_rank: int
+    generation: int
+    step: int
+    kinds: tuple[ShardKind, ...]
+
+
+@dataclass(frozen=True)
+class Breakpoint:
+    """A generation breaks off: what is newest in memory is to be durable.
+
+    ``writes_state``: of all members that hold the same state this one writes it.
+    """
+
+    writes_state: bool
+
+
+Occasion = Due | Breakpoint
+
+
+@dataclass(frozen=True)
+class Save:
+    """A snapshot on its way to storage.
+
+    attempt: of writing it. keep_until: monotonic seconds; until then training does not write over
+    it while there is no room for it. retry_at: when it is tried again; None: it is being written.
+    """
+
+    snapshot: Snapshot
+    attempt: int = 1
+    keep_until: float = 0.0
+    retry_at: float | None = None
+
+
+@dataclass(frozen=True)
+class Saves:
+    """All saves of an agent; ``looking``: times the memory is still to be looked at."""
+
+    under_way: tuple[Save, ...] = ()
+    durable: tuple[Snapshot, ...] = ()
+    looking: int = 0
+    bytes_per_second: float = 0.0
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether something may still become durable."""
+        return bool(self.under_way or self.looking)
+
+    def find(self, snapshot: Snapshot) -> Save | None:
+        """The save of this snapshot, if it is under way."""
+        return next((save for save in self.under_way if save.snapshot == snapshot), None)
+
+    def without(self, snapshot: Snapshot) -> "Saves":
+        """What is left when this one is no longer under way."""
+        left = tuple(save for save in self.under_way if save.snapshot != snapshot)
+        return replace(self, under_way=left)
+
+    def having(self, save: Save) -> "Saves":
+        """With this one under way, in its place or as the last."""
+        if self.find(save.snapshot) is None:
+            return replace(self, under_way=(*self.under_way, save))
+        changed = tuple(save if one.snapshot == save.snapshot else one for one in self.under_way)
+        return replace(self, under_way=changed)
+
+    def with_durable(self, snapshot: Snapshot) -> "Saves":
+        """It lies on storage."""
+        same = [one for one in self.durable if one.place == snapshot.place]
+        others = [one for one in self.durable if one.place != snapshot.place]
+        return replace(self, durable=(*others, *[*same, snapshot][-REMEMBERED:]))
