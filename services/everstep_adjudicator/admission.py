@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import Final
 
-from everstep_contract.identity import Seat
+from everstep_contract.identity import GangSpec, Seat
 from everstep_contract.record import JobRecord
 from everstep_contract.verdicts import (
     AwaitReplacement,
@@ -43,6 +43,11 @@ def rule_on_the_first(case: Case) -> Decision | Later | None:
         return None
     if len(ready) < spec.min_member:
         return Later(None, f"{spec.min_member - len(ready)} more members to form a gang")
+    return _form(case, spec, ready)
+
+
+def _form(case: Case, spec: GangSpec, ready: tuple[Seat, ...]) -> Decision | Later:
+    """Begin with all of these, who are enough, after a while for the missing ones."""
     if len(ready) < spec.max_member:
         since = sorted(_ready_since(case, seat) for seat in ready)[spec.min_member - 1]
         settled = since + case.policy.form_settle_seconds
@@ -110,7 +115,10 @@ def _is_ahead(case: Case, member: MemberView) -> bool:
 
 
 def rule_on_holding(case: Case) -> Decision | Later | None:
-    """Below the floor, or suspended for lack of members: go on as soon as there are enough."""
+    """Below the floor, or suspended for lack of members: go on as soon as there are enough.
+
+    Where nobody is left who held the state, all are new: they begin as a first gang does.
+    """
     record, view = case.holding, case.view
     if record is None or by_operator(record):
         return None
@@ -119,6 +127,8 @@ def rule_on_holding(case: Case) -> Decision | Later | None:
     survivors, added = available(case, record)
     seats = (*survivors, *added)[: spec.max_member]
     if len(seats) >= spec.min_member and succession_is_safe(view, seats, case.judgements):
+        if not survivors:
+            return _form(case, spec, added)
         resumes = record.verdict.kind == "suspend" or not added
         names = tuple(seat.member.incarnation for seat in added)
         verdict: Verdict = Form() if resumes else Grow(added=names)

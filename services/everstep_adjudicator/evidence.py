@@ -70,7 +70,8 @@ def _immediate(view: JobView, seat: Seat) -> Iterator[tuple[Evidence, float]]:
     if seat.member.node in view.fenced_nodes:
         yield _evidence("fenced", incarnation, "kubernetes", f"node {seat.member.node}"), 0.0
     if (successor := view.successors.get(incarnation)) is not None:
-        yield _evidence("other_incarnation", incarnation, successor, "R2"), 0.0
+        heard = view.members[successor].first_heard if successor in view.members else 0.0
+        yield _evidence("other_incarnation", incarnation, successor, "R2"), heard
     for stamped in view.exits:
         fact = stamped.fact
         if fact.member.incarnation == incarnation and fact.classified == "hardware":

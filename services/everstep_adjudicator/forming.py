@@ -52,7 +52,7 @@ def candidates(view: JobView, policy: Policy, now: Moment) -> tuple[Seat, ...]:
     for member in _by_age(view):
         incarnation = member.report.member.incarnation
         since = member.ready_since
-        if since is None or not _admissible(view, member, now):
+        if since is None or not admissible(view, member, now):
             continue
         if incarnation in excluded and now.monotonic - since < policy.readmit_seconds:
             continue
@@ -60,7 +60,8 @@ def candidates(view: JobView, policy: Policy, now: Moment) -> tuple[Seat, ...]:
     return tuple(found)
 
 
-def _admissible(view: JobView, member: MemberView, now: Moment) -> bool:
+def admissible(view: JobView, member: MemberView, now: Moment) -> bool:
+    """Whether a member has no seat, lives, and nothing stands against it."""
     who = member.report.member
     if view.seat(who.incarnation) is not None or who.incarnation in view.left:
         return False

@@ -6,7 +6,7 @@ from everstep_adjudicator.actions import Ask, Decision, Later
 from everstep_adjudicator.case import Case, listed
 from everstep_adjudicator.evidence import Judgement, quorum, silent
 from everstep_adjudicator.fold_evidence import NEVER_CLEARED
-from everstep_adjudicator.forming import candidates
+from everstep_adjudicator.forming import admissible
 
 
 def ask_around(case: Case) -> Decision | Later | None:
@@ -67,11 +67,24 @@ def _probes(case: Case, judgement: Judgement) -> tuple[ProbeMember, ...]:
 
 
 def _witnesses(case: Case, target: str) -> list[str]:
-    """Who may be asked: members that nothing stands against, then spares."""
+    """Who may be asked: members that nothing stands against, then others of the job.
+
+    Those need not be ready: who comes anew into a job that is dead is ready only when the dead are
+    known, for it looks for them (R19).
+    """
     seated = [
         judgement.incarnation
         for judgement in case.judgements
         if judgement.condemned_at is None and not silent(case.view, judgement.incarnation)
     ]
-    spares = [seat.member.incarnation for seat in candidates(case.view, case.policy, case.now)]
-    return [incarnation for incarnation in (*seated, *spares) if incarnation != target]
+    return [incarnation for incarnation in (*seated, *_others(case)) if incarnation != target]
+
+
+def _others(case: Case) -> list[str]:
+    """Members without a seat that are there, the longest known first."""
+    view = case.view
+    return [
+        member.report.member.incarnation
+        for member in sorted(view.members.values(), key=lambda member: member.first_heard)
+        if admissible(view, member, case.now)
+    ]

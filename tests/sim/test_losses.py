@@ -1,6 +1,8 @@
 """What the loss of members or workers costs, and what waits until a loss is certain."""
 
+import pytest
 from sim.running import running
+from sim.world import World
 from support.virtual_time import in_virtual_time
 
 
@@ -87,3 +89,39 @@ async def test_r22_survivors_a_step_apart_agree_on_the_newest() -> None:
             world.crash(3)
             await world.steps(members=3)
             assert world.ledger.steps_lost == 0
+
+
+def crash_all(world: World) -> int:
+    """Every member at one instant; the generation that ended so."""
+    record = world.record()
+    assert record is not None
+    for index in range(len(record.seats)):
+        world.crash(index)
+    return record.generation
+
+
+@pytest.mark.parametrize("away_seconds", [0.0, 0.5, 3.0, 30.0])
+def test_a_whole_job_that_died_at_once_begins_anew_as_a_whole(away_seconds: float) -> None:
+    @in_virtual_time
+    async def history() -> None:
+        async with running(members=4, min_member=3) as world:
+            generation = crash_all(world)
+            await world.go_on(away_seconds)
+            for index in range(4):
+                world.start_member(index)
+                await world.go_on(0.3)
+            await world.steps(members=4, after=generation)
+            await world.quiet()
+            assert world.verdicts() == ["form", "await_replacement", "form"]
+
+    history()
+
+
+@in_virtual_time
+async def test_a_whole_job_that_died_does_not_wait_for_ever_for_its_last_member() -> None:
+    async with running(members=4, min_member=3) as world:
+        generation = crash_all(world)
+        for index in range(3):
+            world.start_member(index)
+        await world.steps(members=3, after=generation)
+        assert world.verdicts()[-1] == "form"

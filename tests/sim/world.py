@@ -295,8 +295,13 @@ class World:
         await asyncio.sleep(seconds)
         self.ledger.check()
 
-    async def steps(self, *, members: int | None = None, within_seconds: float = 30) -> None:
-        """Until the newest generation has stepped, with so many members, and is on record so."""
+    async def steps(
+        self, *, members: int | None = None, after: int = 0, within_seconds: float = 30
+    ) -> None:
+        """Until the newest generation has stepped, with so many members, and is on record so.
+
+        ``after``: it must be newer than this one.
+        """
         wanted = members if members is not None else self.gang.max_member
 
         def stepping() -> bool:
@@ -305,6 +310,7 @@ class World:
                 record is not None
                 and record.phase == "resumed"
                 and len(record.seats) == wanted
+                and record.generation > after
                 and self.ledger.newest_stepping == record.generation
             )
 
