@@ -6,7 +6,7 @@ whole state or an error; nothing of the caller's is touched here.
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,10 +18,12 @@ from everstep_checkpoint.layout import MAX_HEADER_BYTES, Layout, parse_layout
 from everstep_checkpoint.storage import CHUNK_BYTES
 from everstep_contract.manifest import Manifest, ShardFile, checkpoint_name
 
+from everstep_trainer.library.chunks import chunks
 from everstep_trainer.library.errors import CheckpointDiffersError
-from everstep_trainer.library.pieces import TORCH_TYPES
+from everstep_trainer.library.fresh_memory import populated
 from everstep_trainer.library.reading import PatientFile, Watch
-from everstep_trainer.library.regions import Chunk, Region, chunks, require_whole, scatter
+from everstep_trainer.library.regions import Region, require_whole
+from everstep_trainer.library.targets import Targets, buffers
 
 LOG_SECONDS: Final = 5.0
 """Between two lines about a load that goes on."""
@@ -79,17 +81,15 @@ def load_state(
         for file, layout in zip(files, layouts, strict=True):
             file.verify(layout)  # a flipped bit in a header must not pass for another structure
         raise
-    tensors = {
-        name: torch.empty(region.shape, dtype=TORCH_TYPES[dtype])
-        for name, (dtype, region) in found.items()
-    }
-    regions = {name: region for name, (_, region) in found.items()}
-    for file, layout in zip(files, layouts, strict=True):
-        plan = list(chunks(layout, CHUNK_BYTES))
-        runs = file.verified(layout, [chunk.size for chunk in plan])
-        for raw, chunk in zip(runs, plan, strict=True):
-            _place(chunk, raw, regions, tensors)
-    return LoadedState(layouts[0].state, tensors)
+    largest = max(shard.total_bytes for shard in shards)
+    targets = Targets(found, buffers(min(CHUNK_BYTES, largest)))
+    with populated(targets.tensors.values()):
+        for file, layout in zip(files, layouts, strict=True):
+            plan = list(chunks(layout, CHUNK_BYTES))
+            read = file.verified(layout, map(targets.memory_for, plan))
+            for memory, chunk in zip(read, plan, strict=True):
+                targets.take(memory, chunk)
+    return LoadedState(layouts[0].state, targets.tensors)
 
 
 def load_rank(folder: Path, manifest: Manifest, rank: int, watch: Watch = _NOBODY) -> str | None:
@@ -155,17 +155,23 @@ class _File:
             text = file.read(min(length, total_bytes, MAX_HEADER_BYTES))
             return parse_layout(self._path, prefix + text, total_bytes)
 
-    def verified(self, layout: Layout, sizes: Sequence[int]) -> Iterator[memoryview]:
-        """All that comes after the header, in runs of these sizes; nothing counts before the end.
+    def verified(self, layout: Layout, memory: Iterable[memoryview]) -> Iterator[memoryview]:
+        """Read all that comes after the header, and nothing of it counts before the end.
+
+        Args:
+            layout: As `layout` has found it.
+            memory: Runs of it for all those bytes, taken some reads ahead.
+
+        Yields:
+            The same runs, full.
 
         Raises:
-            DamagedError: After the last run: the hash, which takes in the header that ``layout``
-                was read from, is not the manifest's.
+            DamagedError: After the last run: the hash, which takes in the header, is another.
         """
         digest = xxhash.xxh3_128(layout.header)
         self._progress.advance(len(layout.header))
         with self._opened() as file:
-            for run in file.stream(len(layout.header), sizes):
+            for run in file.stream(len(layout.header), memory):
                 digest.update(run)
                 yield run
                 self._progress.advance(len(run))
@@ -176,25 +182,13 @@ class _File:
     def verify(self, layout: Layout) -> None:
         """Read it to its end for its hash only."""
         begins = range(len(layout.header), layout.total_bytes, CHUNK_BYTES)
-        for _ in self.verified(
-            layout, [min(CHUNK_BYTES, layout.total_bytes - at) for at in begins]
-        ):
+        spare = buffers(min(CHUNK_BYTES, layout.total_bytes))
+        runs = (next(spare)[: layout.total_bytes - begin] for begin in begins)
+        for _ in self.verified(layout, runs):
             pass
 
     def _opened(self) -> PatientFile:
         return PatientFile(self._path, self._progress.advance, self._progress.silence_seconds)
-
-
-def _place(
-    chunk: Chunk,
-    raw: memoryview,
-    regions: Mapping[str, Region],
-    tensors: Mapping[str, torch.Tensor],
-) -> None:
-    memory = torch.frombuffer(raw, dtype=torch.uint8)
-    for part in chunk.parts:
-        elements = memory[part.at : part.at + part.total_bytes].view(TORCH_TYPES[part.dtype])
-        scatter(elements.view(part.shape), part, regions[part.name], tensors[part.name])
 
 
 def _require_own(folder: Path, manifest: Manifest) -> None:

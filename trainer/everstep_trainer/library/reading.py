@@ -8,7 +8,7 @@ import math
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
@@ -92,23 +92,23 @@ class PatientFile:
         buffer = bytearray(count)
         return bytes(buffer[: self._wait(self._ask(partial(self._fill, memoryview(buffer))))])
 
-    def stream(self, begin: int, sizes: Sequence[int]) -> Iterator[memoryview]:
-        """Runs of the file from ``begin`` on; each is valid until the next is asked for.
+    def stream(self, begin: int, runs: Iterable[memoryview]) -> Iterator[memoryview]:
+        """Fill memory with the file from byte ``begin`` on, one run after the other.
 
         Args:
-            begin: Byte that the first run begins at.
-            sizes: Of the runs; memory is taken for a few of the largest.
+            begin: Of the file.
+            runs: Taken READ_AHEAD before they are given back; a run that was given back may be
+                passed again.
+
+        Yields:
+            The same runs, each as soon as it is full.
 
         Raises:
             DamagedError: The file ends too early.
         """
-        self._wait(self._ask(lambda: self._file.seek(begin)))
-        largest = max(sizes, default=0)
-        buffers = deque(memoryview(bytearray(largest)) for _ in range(READ_AHEAD + 1))
+        self._wait(self._ask(partial(self._file.seek, begin)))
         coming: deque[tuple[memoryview, Future[int]]] = deque()
-        for size in sizes:
-            run = buffers[0][:size]
-            buffers.rotate()
+        for run in runs:
             coming.append((run, self._ask(partial(self._fill, run))))
             if len(coming) > READ_AHEAD:
                 yield self._next(coming)

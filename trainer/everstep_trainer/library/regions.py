@@ -1,12 +1,11 @@
-"""Boxes within tensors: who needs which part, whether parts make a whole, how a file holds them."""
+"""Boxes within tensors: which one a rank needs, and whether those in files make a whole."""
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import torch
-from everstep_checkpoint.layout import DTYPE_BYTES, Layout, Piece
+from everstep_checkpoint.layout import Layout, Piece
 from torch.distributed.tensor import DTensor
 
 from everstep_trainer.library.errors import CheckpointDiffersError
@@ -19,31 +18,6 @@ class Region:
     whole: tuple[int, ...]
     offsets: tuple[int, ...]
     shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A box of a tensor whose bytes lie in one run, ``at`` bytes after the begin of its chunk."""
-
-    name: str
-    dtype: str
-    offsets: tuple[int, ...]
-    shape: tuple[int, ...]
-    at: int
-
-    @property
-    def total_bytes(self) -> int:
-        """Of its elements."""
-        return prod(self.shape) * DTYPE_BYTES[self.dtype]
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """What is read at once: ``size`` bytes of a file from ``begin`` on, and what lies in them."""
-
-    begin: int
-    size: int
-    parts: tuple[Part, ...]
 
 
 def region_of(tensor: torch.Tensor) -> Region:
@@ -79,44 +53,6 @@ def require_whole(
     for name, found in pieces.items():
         _require_each_once(name, found, wanted[name].whole)
     return {name: (found[0].dtype, wanted[name]) for name, found in pieces.items()}
-
-
-def chunks(layout: Layout, limit_bytes: int) -> Iterator[Chunk]:
-    """All of a shard after its header, in order and without gaps, in reads of bounded size."""
-    begin, at, parts = len(layout.header), 0, list[Part]()
-    for piece in layout.pieces:
-        for offsets, shape in _bands(piece.shape, limit_bytes // DTYPE_BYTES[piece.dtype]):
-            where = tuple(map(sum, zip(piece.offsets, offsets, strict=True)))
-            part = Part(piece.name, piece.dtype, where, shape, at)
-            if at + part.total_bytes > limit_bytes:
-                yield Chunk(begin, at, tuple(parts))
-                begin, at, parts = begin + at, 0, []
-                part = Part(piece.name, piece.dtype, where, shape, at)
-            parts.append(part)
-            at += part.total_bytes
-    if parts:
-        yield Chunk(begin, at, tuple(parts))
-
-
-def scatter(raw: torch.Tensor, part: Part, region: Region, target: torch.Tensor) -> None:
-    """Copy what a part and a region have in common to where it belongs.
-
-    Args:
-        raw: The part in its shape and type.
-        part: Where it lies in the whole.
-        region: Where ``target`` lies in the whole.
-        target: Of the region's shape and the part's type.
-    """
-    source, goal = list[slice](), list[slice]()
-    for size, offset, wanted, begins in zip(
-        part.shape, part.offsets, region.shape, region.offsets, strict=True
-    ):
-        low, high = max(offset, begins), min(offset + size, begins + wanted)
-        if low >= high:
-            return
-        source.append(slice(low - offset, high - offset))
-        goal.append(slice(low - begins, high - begins))
-    target[tuple(goal)].copy_(raw[tuple(source)])
 
 
 def _extent(name: str, pieces: Sequence[Piece]) -> Region:
@@ -174,25 +110,3 @@ def _share(one: Piece, other: Piece) -> bool:
             one.offsets, one.shape, other.offsets, other.shape, strict=True
         )
     )
-
-
-def _bands(shape: tuple[int, ...], limit: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Cut a box into smaller ones, in order, each of which lies in one run of at most ``limit``.
-
-    Yields:
-        Offsets and shape of each; nothing for a box without elements.
-    """
-    if not prod(shape):
-        return
-    axis, run = len(shape), 1
-    while axis > 0 and run * shape[axis - 1] <= limit:
-        axis -= 1
-        run *= shape[axis]
-    if axis == 0:
-        yield (0,) * len(shape), shape
-        return
-    cut, inner, rows = axis - 1, shape[axis:], limit // run
-    for outer in itertools.product(*map(range, shape[:cut])):
-        for begin in range(0, shape[cut], rows):
-            offsets = (*outer, begin, *(0,) * len(inner))
-            yield offsets, ((1,) * cut + (min(rows, shape[cut] - begin), *inner))

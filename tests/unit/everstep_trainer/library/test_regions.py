@@ -1,19 +1,13 @@
-"""Boxes within tensors: whether they make a whole, and how a file holds them."""
+"""Boxes within tensors: which one a rank needs, and whether those in files make a whole."""
 
 from collections.abc import Sequence
-from math import prod
 from pathlib import Path
 
 import pytest
 import torch
 from everstep_checkpoint.layout import Layout, Piece, lay_out, parse_layout
 from everstep_trainer.library.errors import CheckpointDiffersError
-from everstep_trainer.library.pieces import TORCH_TYPES
-from everstep_trainer.library.regions import Region, chunks, region_of, require_whole, scatter
-from hypothesis import given
-from hypothesis import strategies as st
-
-LIMIT_BYTES = 64
+from everstep_trainer.library.regions import Region, region_of, require_whole
 
 
 def shard(*pieces: Piece) -> Layout:
@@ -74,37 +68,3 @@ def test_boxes_that_overlap_and_leave_out_as_much_are_refused() -> None:
     layouts = [shard(Piece("w", "F32", (2, 2), corner)) for corner in corners]
     with pytest.raises(CheckpointDiffersError, match="there twice"):
         require_whole(layouts, whole(4, 4))
-
-
-shapes = st.lists(st.integers(0, 7), max_size=4).map(tuple)
-
-
-@given(st.lists(st.tuples(st.sampled_from(["F64", "F32", "BF16", "BOOL"]), shapes), max_size=5))
-def test_chunks_hold_all_bytes_of_a_shard_in_order(
-    found: list[tuple[str, tuple[int, ...]]],
-) -> None:
-    layout = shard(*(Piece(str(at), *one) for at, one in enumerate(found)))
-    plan = list(chunks(layout, LIMIT_BYTES))
-    at = len(layout.header)
-    for chunk in plan:
-        assert (chunk.begin, sum(part.total_bytes for part in chunk.parts)) == (at, chunk.size)
-        assert 0 < chunk.size <= LIMIT_BYTES
-        at += chunk.size
-    assert at == layout.total_bytes
-
-
-@given(shapes, st.data())
-def test_any_box_is_put_together_from_chunks(shape: tuple[int, ...], data: st.DataObject) -> None:
-    cuts = [sorted(data.draw(st.tuples(*[st.integers(0, size)] * 2))) for size in shape]
-    offsets = tuple(low for low, _ in cuts)
-    region = Region(shape, offsets, tuple(high - low for low, high in cuts))
-    values = torch.arange(prod(shape)).reshape(shape)
-    target = torch.full(region.shape, -1)
-    layout = shard(Piece("w", "I64", shape))
-    memory = values.reshape(-1).view(torch.uint8)
-    for chunk in chunks(layout, LIMIT_BYTES):
-        begin = chunk.begin - len(layout.header)
-        for part in chunk.parts:
-            raw = memory[begin + part.at : begin + part.at + part.total_bytes]
-            scatter(raw.view(TORCH_TYPES["I64"]).view(part.shape), part, region, target)
-    assert torch.equal(target, values[tuple(slice(low, high) for low, high in cuts)])
