@@ -3,6 +3,14 @@
 from typing import Final
 
 from everstep_contract.base import Event, Message
+from everstep_contract.checkpoint_queries import (
+    CheckpointPinned,
+    ListCheckpoints,
+    ListCheckpointsReply,
+    PinCheckpoint,
+    PruneCheckpoints,
+    PruneCheckpointsReply,
+)
 from everstep_contract.dead import DeadLetter
 from everstep_contract.errors import UnknownTypeError
 from everstep_contract.facts.checkpoint import (
@@ -83,6 +91,9 @@ EVENTS: Final[tuple[type[Event], ...]] = (
 QUERIES: Final[tuple[type[Query], ...]] = (
     ProbeMember,
     LatestCheckpoint,
+    ListCheckpoints,
+    PinCheckpoint,
+    PruneCheckpoints,
     JobStatus,
     SuspendJob,
     ResumeJob,
@@ -91,6 +102,9 @@ REPLIES: Final[tuple[type[Reply], ...]] = (
     Refused,
     ProbeReply,
     LatestCheckpointReply,
+    ListCheckpointsReply,
+    CheckpointPinned,
+    PruneCheckpointsReply,
     JobStatusReply,
     CommandAccepted,
 )

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from everstep_contract import checkpoint_queries as checkpoints
 from everstep_contract.base import Message
 from everstep_contract.dead import DeadLetter
 from everstep_contract.facts.checkpoint import (
@@ -172,7 +173,7 @@ _CHECKPOINT: Final = CheckpointRecord(
     lineage=_JOB_UID,
     generation=7,
     step=12_000,
-    path="/checkpoints/llama.ft/g7-s12000",
+    path="/checkpoints/training.llama=2Eft/g7-s12000-5b6d8a0c",
     total_bytes=140_000_000_000,
     committed_at=_at(-600),
 )
@@ -311,7 +312,7 @@ def _checkpoint_examples() -> tuple[Message, ...]:
             step=12_000,
             shard=0,
             shards=64,
-            path="/checkpoints/llama.ft/.tmp-g7-s12000/shard-00000.safetensors",
+            path="/checkpoints/training.llama=2Eft/.tmp-g7-s12000/shard-00000.safetensors",
             total_bytes=2_187_500_000,
             xxh3_128="99aa06d3014798d86001c324468d497f",
         ),
@@ -326,7 +327,7 @@ def _checkpoint_examples() -> tuple[Message, ...]:
             shard=0,
             trouble="full",
             attempt=1,
-            detail="/checkpoints/llama.ft/.tmp-g7-s12000/state-00000.safetensors: no room left",
+            detail="state-00000-of-00001-f61.safetensors: no room left",
         ),
         CheckpointDamaged(
             at=_at(1.1),
@@ -357,6 +358,14 @@ def _query_examples() -> tuple[Message, ...]:
         ),
         LatestCheckpoint(job=_JOB),
         LatestCheckpointReply(record=_CHECKPOINT),
+        checkpoints.ListCheckpoints(job=_JOB),
+        checkpoints.ListCheckpointsReply(
+            checkpoints=(checkpoints.CheckpointListing(record=_CHECKPOINT, standing="newest"),)
+        ),
+        checkpoints.PinCheckpoint(job=_JOB, checkpoint=_CHECKPOINT.checkpoint),
+        checkpoints.CheckpointPinned(record=_CHECKPOINT.model_copy(update={"pinned": True})),
+        checkpoints.PruneCheckpoints(job=_JOB, dry_run=True),
+        checkpoints.PruneCheckpointsReply(checkpoints=(_CHECKPOINT,), dry_run=True),
         JobStatus(job=_JOB),
         JobStatusReply(record=_RECORD, incidents=(), waiting_for=""),
         SuspendJob(job=_JOB, generation=8, reason="maintenance of rack a"),

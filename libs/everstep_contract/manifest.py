@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
-from everstep_contract.base import Generation, Model, Name, Step
+from everstep_contract.base import Generation, Model, Name, Step, Text
 from everstep_contract.identity import JobKey
 from everstep_contract.record import MAX_HISTORY, GenerationStart
 
@@ -13,6 +13,8 @@ Digest = str
 ShardKind = Literal["state", "rank"]
 """state: a part of what all ranks share or have split up · rank: what one rank has for itself, such
 as its random states."""
+Standing = Literal["newest", "good", "void", "damaged"]
+"""newest: what its job would be restored from · void: of a future that was given up (R26)."""
 
 
 class ShardFile(Model):
@@ -51,6 +53,16 @@ class Manifest(Model):
     def of_kind(self, kind: ShardKind) -> tuple[ShardFile, ...]:
         """The shards of one kind, in order."""
         return tuple(shard for shard in self.shards if shard.kind == kind)
+
+
+class Marks(Model):
+    """What became known of a checkpoint after its commit; lies beside its manifest."""
+
+    verified_at: AwareDatetime | None = Field(
+        default=None, description="When it was last read back whole."
+    )
+    damage: Text = Field(default="", description="What is wrong with it; empty: nothing known.")
+    pinned: bool = Field(default=False, description="Somebody wants it kept.")
 
 
 def checkpoint_name(generation: int, step: int) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from everstep_contract.base import Event
+from everstep_contract.checkpoint_queries import ListCheckpoints, PinCheckpoint, PruneCheckpoints
 from everstep_contract.clients import AgentClient, Role, ServiceClient
 from everstep_contract.facts.checkpoint import (
     CheckpointCommitted,
@@ -148,12 +149,17 @@ GRANTS: Final[dict[Role, Grant]] = {
         posts_orders=True,
     ),
     "checkpoint_indexer": _service(
-        publishes=(CheckpointCommitted,), writes=(CHECKPOINTS,), answers=(LatestCheckpoint,)
+        publishes=(CheckpointCommitted,),
+        writes=(CHECKPOINTS,),
+        answers=(LatestCheckpoint, ListCheckpoints, PinCheckpoint, PruneCheckpoints),
     ),
     "operator": Grant(
         reads=STREAMS,
         reads_buckets=BUCKETS,
-        asks=(JobStatus, SuspendJob, ResumeJob, LatestCheckpoint),
+        asks=(
+            *(JobStatus, SuspendJob, ResumeJob),
+            *(LatestCheckpoint, ListCheckpoints, PinCheckpoint, PruneCheckpoints),
+        ),
     ),
     "canary": Grant(),
 }
