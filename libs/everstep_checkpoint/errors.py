@@ -6,7 +6,9 @@ EverstepError
     ├── IncompleteError     a shard is missing: it cannot be committed
     ├── StorageFullError    no room: prune, then try again
     ├── NoRoomError         too little memory for snapshots
-    └── OverwrittenError    a snapshot was written over while it was read
+    ├── OverwrittenError    a snapshot was written over while it was read
+    ├── StoppedError        somebody ended the reading
+    └── UnfitError          a file that is no checkpoint of ours, nor can be made one
 """
 
 from pathlib import Path
@@ -64,3 +66,19 @@ class OverwrittenError(CheckpointError):
         super().__init__(f"the snapshot of step {step}, generation {generation}, is gone")
         self.generation = generation
         self.step = step
+
+
+class StoppedError(CheckpointError):
+    """The reading was ended before its end: nothing is known."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path}: not read to its end")
+        self.path = path
+
+
+class UnfitError(CheckpointError):
+    """What was to be imported or exported cannot be."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path = path

@@ -1,10 +1,15 @@
 """Checkpoints in a folder: shards written whole or not at all, commits that a crash cannot tear.
 
     <root>/<job>/.tmp-g<generation>-s<step>/<shard>-<incarnation>.safetensors     an attempt
-    <root>/<job>/g<generation>-s<step>/{manifest.json,*.safetensors}              a checkpoint
+    <root>/<job>/g<generation>-s<step>-<lineage>/{manifest.json,*.safetensors}    a checkpoint
+    <root>/<job>/g<generation>-s<step>-<lineage>/marks.json                       if it has any
+
+The lineage is eight digits of a hash: a job that is made anew under its name may count generations
+from 1 again, and what it saves must not meet what the former one saved.
 
 Only operations that NFS makes atomic are used: `rename` within a folder, and no locks. One process,
-the checkpoint indexer, commits and deletes; any number write shards, each under its own name.
+the checkpoint indexer, commits, marks and deletes; any number write shards, each under its own
+name.
 """
 
 import errno
@@ -13,23 +18,32 @@ import glob
 import os
 import secrets
 import shutil
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final
 
 import xxhash
 from everstep_contract.identity import JobKey
-from everstep_contract.manifest import Manifest, ShardFile
+from everstep_contract.manifest import Manifest, Marks, ShardFile, checkpoint_name
 from pydantic import ValidationError
 
-from everstep_checkpoint.errors import DamagedError, IncompleteError, StorageFullError
+from everstep_checkpoint.errors import (
+    DamagedError,
+    IncompleteError,
+    StoppedError,
+    StorageFullError,
+)
+from everstep_checkpoint.validity import Listed
 
 MANIFEST: Final = "manifest.json"
+MARKS: Final = "marks.json"
 CHUNK_BYTES: Final = 8 << 20
 """Of a read or write: large enough for a disk's rate, small enough to hash while it is cached."""
 _ATTEMPT: Final = ".tmp-"
 _TRASH: Final = ".trash-"
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+_LINEAGE_DIGITS: Final = 8
 
 
 def write_shard(folder: Path, file: str, chunks: Iterable[memoryview | bytes]) -> ShardFile:
@@ -77,19 +91,31 @@ def _write_part(part: Path, chunks: Iterable[memoryview | bytes]) -> tuple[int, 
     return total_bytes, digest.hexdigest()
 
 
-def verify_shard(folder: Path, shard: ShardFile) -> None:
-    """Read a shard back.
+def verify_shard(
+    folder: Path, shard: ShardFile, *, stopped: Callable[[], bool] = lambda: False
+) -> None:
+    """Read a shard back from the disk, and leave the page cache to the training.
+
+    Args:
+        folder: Where it lies.
+        shard: What was written.
+        stopped: Asked before each chunk; true ends the reading.
 
     Raises:
         DamagedError: It is missing, cannot be read, or is not what was written.
+        StoppedError: ``stopped`` said so; nothing is known.
     """
     path, digest, total_bytes = folder / shard.file, xxhash.xxh3_128(), 0
     buffer = memoryview(bytearray(CHUNK_BYTES))
     try:
         with path.open("rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             while count := file.readinto(buffer):
                 digest.update(buffer[:count])
                 total_bytes += count
+                if stopped():
+                    raise StoppedError(path)
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     except OSError as error:
         raise DamagedError(path, error.strerror or repr(error)) from error
     if total_bytes != shard.total_bytes:
@@ -98,25 +124,37 @@ def verify_shard(folder: Path, shard: ShardFile) -> None:
         raise DamagedError(path, f"its hash is {digest.hexdigest()}, not {shard.xxh3_128}")
 
 
+def folder_name(manifest: Manifest) -> str:
+    """What the folder of a committed checkpoint is called."""
+    lineage = xxhash.xxh3_64(manifest.lineage.encode()).hexdigest()[:_LINEAGE_DIGITS]
+    return f"{checkpoint_name(manifest.generation, manifest.step)}-{lineage}"
+
+
 class Storage:
     """The checkpoints of all jobs below one folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._marking = threading.Lock()
 
     def attempt(self, job: JobKey, generation: int, step: int) -> Path:
         """The folder that shards of this save are written into."""
-        return self._of(job) / f"{_ATTEMPT}g{generation}-s{step}"
+        return self._of(job) / f"{_ATTEMPT}{checkpoint_name(generation, step)}"
 
     def folder(self, manifest: Manifest) -> Path:
         """Where a committed checkpoint lies."""
-        return self._of(manifest.job) / f"g{manifest.generation}-s{manifest.step}"
+        return self._of(manifest.job) / folder_name(manifest)
+
+    def holds(self, manifest: Manifest) -> bool:
+        """Whether anything is there of it: the checkpoint, or the attempt to save it."""
+        attempt = self.attempt(manifest.job, manifest.generation, manifest.step)
+        return attempt.exists() or self.folder(manifest).exists()
 
     def commit(self, manifest: Manifest) -> Path:
         """Make an attempt a checkpoint; done again after a crash, it changes nothing.
 
-        What the manifest does not list is deleted: a zombie's shard beside the good ones would be
-        read by tools that read a whole folder.
+        What the manifest does not list is deleted, before the rename and, if a zombie wrote it
+        meanwhile, after: tools that read a whole folder would take it for part of the checkpoint.
 
         Raises:
             IncompleteError: A shard is missing or cut short.
@@ -129,28 +167,35 @@ class Storage:
         for shard in manifest.shards:
             _require_whole(attempt / shard.file, shard.total_bytes)
         listed = {shard.file for shard in manifest.shards}
-        for path in attempt.iterdir():
-            if path.name not in listed:
-                path.unlink()
-        text = manifest.model_dump_json(indent=1).encode()
-        write_shard(attempt, f"{MANIFEST}.new", [text])
-        (attempt / f"{MANIFEST}.new").rename(attempt / MANIFEST)
-        _sync_folder(attempt)
+        _delete_but(attempt, listed)
+        _replace(attempt / MANIFEST, manifest.model_dump_json(indent=1).encode())
         attempt.rename(final)
         _sync_folder(final.parent)
+        _delete_but(final, {*listed, MANIFEST, MARKS})
         return final
 
     def manifests(self, job: JobKey | None = None) -> tuple[list[Manifest], list[DamagedError]]:
-        """All committed checkpoints, and what is wrong with those that cannot be told.
+        """All checkpoints that nothing bad is known of, and what is wrong with all others.
 
         Args:
             job: Whose only; None for those of all jobs.
         """
-        found: list[Manifest] = []
+        found, damaged = self.listed(job)
+        good = [one.manifest for one in found if not one.marks.damage]
+        known = [
+            DamagedError(self.folder(one.manifest), one.marks.damage)
+            for one in found
+            if one.marks.damage
+        ]
+        return good, damaged + known
+
+    def listed(self, job: JobKey | None = None) -> tuple[list[Listed], list[DamagedError]]:
+        """All committed checkpoints with their marks, and what is wrong where none can be told."""
+        found: list[Listed] = []
         damaged: list[DamagedError] = []
         for path in sorted(self.root.glob(f"{job.token if job else '*'}/g*/{MANIFEST}")):
             try:
-                found.append(self._manifest(path))
+                found.append(self._read(path))
             except DamagedError as error:
                 damaged.append(error)
         return found, damaged
@@ -160,52 +205,98 @@ class Storage:
         folders = (*self._of(job).glob(f"{_ATTEMPT}*"), *self._of(job).glob("g*"))
         return sorted(folder for folder in folders if not (folder / MANIFEST).exists())
 
-    def verify(self, manifest: Manifest) -> None:
+    def read(self, manifest: Manifest) -> Listed:
+        """A committed checkpoint as it lies there.
+
+        Raises:
+            DamagedError: There is none.
+        """
+        return self._read(self.folder(manifest) / MANIFEST)
+
+    def mark(self, manifest: Manifest, **changes: object) -> Marks:
+        """Change a checkpoint's marks, all or none of them.
+
+        Raises:
+            StorageFullError: There is no room; the marks are what they were.
+            OSError: They cannot be written, or the checkpoint is gone.
+        """
+        folder = self.folder(manifest)
+        with self._marking:
+            marks = _marks_in(folder).model_copy(update=changes)
+            _replace(folder / MARKS, marks.model_dump_json().encode())
+        return marks
+
+    def verify(self, manifest: Manifest, *, stopped: Callable[[], bool] = lambda: False) -> None:
         """Read a whole checkpoint back.
 
         Raises:
             DamagedError: The first file that is not what was written.
+            StoppedError: ``stopped``, asked now and then, said so.
         """
         folder = self.folder(manifest)
         for shard in manifest.shards:
-            verify_shard(folder, shard)
+            verify_shard(folder, shard, stopped=stopped)
+
+    def is_there(self, manifest: Manifest) -> bool:
+        """Whether all its files are still there, each in its size; reads none of them."""
+        try:
+            for shard in manifest.shards:
+                _require_whole(self.folder(manifest) / shard.file, shard.total_bytes)
+        except IncompleteError:
+            return False
+        return True
 
     def delete(self, manifest: Manifest) -> None:
         """Delete a checkpoint; nobody ever sees half of one."""
         folder = self.folder(manifest)
         trash = folder.with_name(f"{_TRASH}{folder.name}")
+        if trash.exists():  # of an earlier deletion that a crash cut short
+            shutil.rmtree(trash)
         folder.rename(trash)
         _sync_folder(trash.parent)
         shutil.rmtree(trash)
 
-    def collect(self, job: JobKey, keep: Iterable[Path] = ()) -> list[Path]:
-        """Delete attempts that nobody will commit, and deletions that a crash cut short.
-
-        Args:
-            job: Whose.
-            keep: Attempts that shards may still come for.
-        """
-        kept = set(keep)
-        left = [
-            path
-            for path in self._of(job).glob(".*")
-            if path.name.startswith((_ATTEMPT, _TRASH)) and path not in kept
-        ]
-        for path in left:
-            shutil.rmtree(path)
-        return left
+    def leftovers(self) -> dict[Path, int]:
+        """Attempts, and deletions that a crash cut short: folder -> when it last changed, in ns."""
+        found: dict[Path, int] = {}
+        for path in self.root.glob("*/.*"):
+            if path.name.startswith((_ATTEMPT, _TRASH)):
+                try:
+                    found[path] = max(one.stat().st_mtime_ns for one in (path, *path.iterdir()))
+                except FileNotFoundError:  # committed, or gone, while we looked
+                    continue
+        return found
 
     def _of(self, job: JobKey) -> Path:
         return self.root / job.token
 
-    def _manifest(self, path: Path) -> Manifest:
+    def _read(self, path: Path) -> Listed:
         try:
             manifest = Manifest.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
             raise DamagedError(path, f"no manifest: {error}") from error
         if self.folder(manifest) != path.parent:
             raise DamagedError(path, f"it is of {self.folder(manifest)}")
-        return manifest
+        return Listed(manifest, _marks_in(path.parent))
+
+
+def collect(leftovers: Iterable[Path]) -> None:
+    """Delete what `Storage.leftovers` found and nobody will commit."""
+    for path in leftovers:
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:  # somebody else did
+            continue
+
+
+def _marks_in(folder: Path) -> Marks:
+    """Marks that cannot be read keep their checkpoint: it might have been pinned."""
+    try:
+        return Marks.model_validate_json((folder / MARKS).read_bytes())
+    except FileNotFoundError:
+        return Marks()
+    except (OSError, ValidationError):
+        return Marks(pinned=True)
 
 
 def _require_whole(path: Path, total_bytes: int) -> None:
@@ -228,6 +319,38 @@ def _open_new(path: Path) -> int:
             raise
     path.unlink(missing_ok=True)  # some storage makes the file before it refuses
     return os.open(path, flags, 0o666)
+
+
+def _delete_but(folder: Path, listed: Collection[str]) -> None:
+    for path in folder.iterdir():
+        if path.name in listed:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a small file so that it is there whole or as it was before, whatever happens.
+
+    Raises:
+        StorageFullError: There is no room.
+        OSError: It cannot be written.
+    """
+    new = path.with_name(f".{path.name}.new")
+    try:
+        with new.open("wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            new.unlink(missing_ok=True)
+            raise StorageFullError(path) from error
+        raise
+    new.rename(path)
+    _sync_folder(path.parent)
 
 
 def _write_all(descriptor: int, data: memoryview) -> None:

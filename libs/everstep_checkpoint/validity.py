@@ -1,10 +1,10 @@
-"""Which checkpoints are good, and which may go: pure, from manifests and starts (R26)."""
+"""Which checkpoints are good: pure, from manifests, marks and starts (R26)."""
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from everstep_contract.manifest import Manifest
+from everstep_contract.manifest import Manifest, Marks, Standing
 from everstep_contract.record import GenerationStart
 
 
@@ -51,62 +51,39 @@ def eligible(
 
 
 @dataclass(frozen=True)
-class Retention:
-    """How much is kept.
+class Listed:
+    """A committed checkpoint, and what became known of it since."""
 
-    Attributes:
-        keep_last: Newest verified checkpoints that stay, at least 2: the newest could be damaged
-            after it was verified.
-        keep_every: Steps of which a multiple stays for good; 0 for none.
-        max_bytes: Of all that is not kept for another reason; None for no bound.
-    """
+    manifest: Manifest
+    marks: Marks = field(default_factory=Marks)
 
-    keep_last: int = 2
-    keep_every: int = 0
-    max_bytes: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.keep_last < 2:
-            raise ValueError(f"keep_last is {self.keep_last}: at least 2 verified ones must stay")
-        if self.keep_every < 0:
-            raise ValueError(f"keep_every is {self.keep_every}: a number of steps, or 0")
+    @property
+    def is_proven(self) -> bool:
+        """Whether it was read back whole, and nothing bad became known afterwards."""
+        return self.marks.verified_at is not None and not self.marks.damage
 
 
-def expendable(
-    best_first: Sequence[Manifest],
-    retention: Retention,
-    *,
-    verified: Collection[str],
-    pinned: Collection[str],
-) -> tuple[Manifest, ...]:
-    """What may be deleted, oldest first.
-
-    Nothing goes while fewer than ``keep_last`` are verified, and nothing newer than those: what
-    has not been read back proves nothing.
+def standings(
+    own: Collection[Listed], starts: Iterable[GenerationStart] = ()
+) -> tuple[tuple[Listed, Standing], ...]:
+    """What each checkpoint of one lineage is good for, best first.
 
     Args:
-        best_first: As `eligible` gives them.
-        retention: How much is kept.
-        verified: Names of checkpoints that were read back whole since they were committed.
-        pinned: Names that somebody wants kept.
+        own: Of one lineage.
+        starts: As in `eligible`.
     """
-    proven = [at for at, one in enumerate(best_first) if one.checkpoint in verified]
-    if len(proven) < retention.keep_last:
-        return ()
-    older = best_first[proven[retention.keep_last - 1] + 1 :]
-    loose = [
-        one
-        for one in older
-        if one.checkpoint not in pinned
-        and not (retention.keep_every and one.step % retention.keep_every == 0)
-    ]
-    if retention.max_bytes is None:
-        return tuple(reversed(loose))
-    going: list[Manifest] = []
-    left_bytes = sum(one.total_bytes for one in best_first)
-    for one in reversed(loose):
-        if left_bytes <= retention.max_bytes:
-            break
-        going.append(one)
-        left_bytes -= one.total_bytes
-    return tuple(going)
+    known = {start for one in own for start in one.manifest.history} | set(starts)
+
+    def standing(one: Listed) -> Standing:
+        if is_void(one.manifest, known):
+            return "void"
+        return "damaged" if one.marks.damage else "good"
+
+    order: tuple[Standing, ...] = ("good", "damaged", "void")
+    ranked = sorted(
+        ((one, standing(one)) for one in own),
+        key=lambda row: (order.index(row[1]), -row[0].manifest.generation, -row[0].manifest.step),
+    )
+    if ranked and ranked[0][1] == "good":
+        ranked[0] = (ranked[0][0], "newest")
+    return tuple(ranked)

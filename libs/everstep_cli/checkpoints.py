@@ -4,15 +4,16 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import groupby
+from datetime import datetime
 from pathlib import Path
 
 import typer
 from everstep_checkpoint.errors import DamagedError
+from everstep_checkpoint.keeping import lineages, of_lineage
 from everstep_checkpoint.layout import read_layout
 from everstep_checkpoint.storage import Storage
-from everstep_checkpoint.validity import eligible
-from everstep_contract.manifest import Manifest
+from everstep_checkpoint.validity import Listed, standings
+from everstep_contract.manifest import Manifest, Standing
 from rich.table import Column, Table
 
 from everstep_cli.errors import CommandError
@@ -23,10 +24,17 @@ GIB = 1 << 30
 
 def show_checkpoints(root: Path, *, as_json: bool) -> None:
     """Print all checkpoints, job by job, best first."""
-    found, damaged = Storage(root).manifests()
-    rows = standings(found)
+    found, damaged = Storage(root).listed()
+    rows = [row for lineage in lineages(found) for row in standings(of_lineage(found, lineage))]
     if as_json:
-        listed = [{"standing": word, **one.model_dump(mode="json")} for one, word in rows]
+        listed = [
+            {
+                "standing": word,
+                **one.manifest.model_dump(mode="json"),
+                **one.marks.model_dump(mode="json"),
+            }
+            for one, word in rows
+        ]
         sys.stdout.write(json.dumps(listed) + "\n")
     else:
         output().print(checkpoint_table(rows))
@@ -34,31 +42,22 @@ def show_checkpoints(root: Path, *, as_json: bool) -> None:
         progress().print(f"no checkpoint: {error}", style="red", markup=False)
 
 
-def standings(manifests: Sequence[Manifest]) -> list[tuple[Manifest, str]]:
-    """Each checkpoint with what it is good for: "newest", "good" or "void"; best first."""
-
-    def whose(one: Manifest) -> tuple[str, str]:
-        return str(one.job), one.lineage
-
-    rows: list[tuple[Manifest, str]] = []
-    for (_, lineage), group in groupby(sorted(manifests, key=whose), key=whose):
-        own = list(group)
-        good = eligible(own, lineage)
-        rows += [(one, "good" if at else "newest") for at, one in enumerate(good)]
-        rows += [(one, "void") for one in own if one not in good]
-    return rows
-
-
-def checkpoint_table(rows: Sequence[tuple[Manifest, str]]) -> Table:
+def checkpoint_table(rows: Sequence[tuple[Listed, Standing]]) -> Table:
     """The list for people."""
     right = [Column(name, justify="right") for name in ("generation", "step", "GiB")]
-    table = Table("job", "checkpoint", *right, "committed", "standing")
+    table = Table("job", "checkpoint", *right, "committed", "verified", "standing")
     for one, word in rows:
-        when = one.committed_at.strftime("%Y-%m-%d %H:%M:%S")
-        size = f"{one.total_bytes / GIB:.2f}"
-        numbers = (str(one.generation), str(one.step), size)
-        table.add_row(str(one.job), one.checkpoint, *numbers, when, word)
+        manifest, marks = one.manifest, one.marks
+        size = f"{manifest.total_bytes / GIB:.2f}"
+        numbers = (str(manifest.generation), str(manifest.step), size)
+        times = (_moment(manifest.committed_at), _moment(marks.verified_at))
+        pinned = f"{word}, pinned" if marks.pinned else word
+        table.add_row(str(manifest.job), manifest.checkpoint, *numbers, *times, pinned)
     return table
+
+
+def _moment(at: datetime | None) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S") if at else "not yet"
 
 
 def show_checkpoint(root: Path, name: str, *, as_json: bool) -> None:
@@ -68,7 +67,7 @@ def show_checkpoint(root: Path, name: str, *, as_json: bool) -> None:
         CommandError: There is no checkpoint of this name, or one of its shards is none.
     """
     storage = Storage(root)
-    (one,) = _named(storage, [name])
+    one = _named(storage, [name])[-1]
     try:
         layouts = {
             shard.file: read_layout(storage.folder(one) / shard.file) for shard in one.shards
@@ -93,7 +92,8 @@ def show_checkpoint(root: Path, name: str, *, as_json: bool) -> None:
 
 
 def _named(storage: Storage, names: Sequence[str]) -> list[Manifest]:
-    found, _ = storage.manifests()
+    listed, _ = storage.listed()
+    found = [one.manifest for one in listed]
     missing = set(names) - {one.checkpoint for one in found}
     if missing:
         raise CommandError(f"no checkpoint {min(missing)!r} below {storage.root}")
@@ -111,7 +111,8 @@ def verify_and_show(root: Path, names: tuple[str, ...]) -> None:
     if names:
         chosen, wrong = _named(storage, names), list[DamagedError]()
     else:
-        chosen, wrong = storage.manifests()
+        listed, wrong = storage.listed()
+        chosen = [one.manifest for one in listed]
     for one in chosen:
         try:
             storage.verify(one)

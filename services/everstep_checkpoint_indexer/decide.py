@@ -1,19 +1,16 @@
-"""When a checkpoint is complete, whether it is void, and which one is the latest (R26)."""
+"""What is committed of a complete attempt, which folders nobody needs any more. Pure."""
 
-from collections.abc import Iterable
-from pathlib import PurePath
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 
-from everstep_checkpoint.validity import is_void
+from everstep_checkpoint.validity import Listed
 from everstep_contract.facts.checkpoint import ShardPrepared
-from everstep_contract.manifest import Manifest, ShardFile
-from everstep_contract.record import CheckpointRecord, GenerationStart, JobRecord
+from everstep_contract.manifest import Manifest, ShardFile, checkpoint_name
+from everstep_contract.record import MAX_HISTORY, CheckpointRecord, GenerationStart, JobRecord
 from pydantic import ValidationError
 
-from everstep_checkpoint_indexer.model import Attempt, Complete, Gathering
-
-MAX_PENDING: Final = 1024
-"""Incomplete attempts remembered; an older one was abandoned by its writers."""
+from everstep_checkpoint_indexer.model import Complete
 
 
 def is_possible(fact: ShardPrepared) -> bool:
@@ -22,27 +19,8 @@ def is_possible(fact: ShardPrepared) -> bool:
         _file(fact)
     except ValidationError:
         return False
-    return fact.shard < fact.shards
-
-
-def gather(gathering: Gathering, fact: ShardPrepared) -> tuple[Gathering, Complete | None]:
-    """Take one shard in; with the last shard of its attempt comes the whole."""
-    attempt = Attempt(
-        job=fact.job,
-        job_uid=fact.member.job_uid,
-        checkpoint=fact.checkpoint,
-        generation=fact.generation,
-        step=fact.step,
-        shards=fact.shards,
-    )
-    pending = dict(gathering.pending)
-    shards = {**pending.pop(attempt, {}), fact.shard: fact}
-    if shards.keys() >= set(range(fact.shards)):
-        return Gathering(pending), Complete(attempt, tuple(shards[n] for n in sorted(shards)))
-    pending[attempt] = shards
-    while len(pending) > MAX_PENDING:
-        del pending[next(iter(pending))]
-    return Gathering(pending), None
+    named = fact.checkpoint == checkpoint_name(fact.generation, fact.step)
+    return named and fact.shard < fact.shards
 
 
 def manifest_of(complete: Complete, job: JobRecord | None) -> Manifest:
@@ -54,6 +32,7 @@ def manifest_of(complete: Complete, job: JobRecord | None) -> Manifest:
         lineage=attempt.job_uid,
         generation=attempt.generation,
         step=attempt.step,
+        world_size=complete.world_size,
         shards=tuple(_file(shard) for shard in complete.shards),
         history=starts_of(attempt.job_uid, job),
         committed_at=max(shard.at for shard in complete.shards),
@@ -61,12 +40,18 @@ def manifest_of(complete: Complete, job: JobRecord | None) -> Manifest:
 
 
 def _file(shard: ShardPrepared) -> ShardFile:
-    name = PurePath(shard.path).name
-    return ShardFile(file=name, total_bytes=shard.total_bytes, xxh3_128=shard.xxh3_128)
+    return ShardFile(
+        kind=shard.kind,
+        shard=shard.shard,
+        file=PurePath(shard.path).name,
+        total_bytes=shard.total_bytes,
+        xxh3_128=shard.xxh3_128,
+    )
 
 
-def record_of(manifest: Manifest, path: str) -> CheckpointRecord:
+def record_of(listed: Listed, path: str) -> CheckpointRecord:
     """The index's entry for a committed checkpoint."""
+    manifest = listed.manifest
     return CheckpointRecord(
         job=manifest.job,
         checkpoint=manifest.checkpoint,
@@ -76,27 +61,43 @@ def record_of(manifest: Manifest, path: str) -> CheckpointRecord:
         path=path,
         total_bytes=manifest.total_bytes,
         committed_at=manifest.committed_at,
+        verified_at=listed.marks.verified_at,
+        damage=listed.marks.damage,
+        pinned=listed.marks.pinned,
     )
 
 
 def starts_of(lineage: str, job: JobRecord | None) -> tuple[GenerationStart, ...]:
-    """At which steps the generations of this lineage began, as far as the job's record knows."""
+    """At which steps the newest generations of this lineage began, as the job's record knows."""
     if job is None or job.job_uid != lineage:
         return ()
-    if job.start_step is None:
-        return job.history
-    current = GenerationStart(generation=job.generation, start_step=job.start_step)
-    return (*job.history, current)
+    known = list(job.history)
+    if job.start_step is not None:
+        current = GenerationStart(generation=job.generation, start_step=job.start_step)
+        known += [] if current in known else [current]
+    return tuple(known[-MAX_HISTORY:])
 
 
-def latest(
-    checkpoints: Iterable[CheckpointRecord], job: JobRecord | None
-) -> CheckpointRecord | None:
-    """The newest checkpoint of the job's lineage that is not void; of any, if there is no job."""
-    good = [
-        checkpoint
-        for checkpoint in checkpoints
-        if (job is None or checkpoint.lineage == job.job_uid)
-        and not is_void(checkpoint, starts_of(checkpoint.lineage, job))
-    ]
-    return max(good, key=lambda one: (one.step, one.generation), default=None)
+@dataclass(frozen=True)
+class Sighting:
+    """A folder as it was seen: when it last changed by the file server's clock, since when."""
+
+    changed_ns: int
+    since: float
+
+
+def abandoned(
+    seen: Mapping[Path, Sighting], found: Mapping[Path, int], now: float, idle_seconds: float
+) -> tuple[dict[Path, Sighting], tuple[Path, ...]]:
+    """Which folders have stood still for so long, and what to remember until the next look.
+
+    Only this process's clock is compared with itself; the file server's is compared for equality.
+    """
+    sightings = {
+        path: seen[path]
+        if path in seen and seen[path].changed_ns == changed_ns
+        else Sighting(changed_ns, now)
+        for path, changed_ns in found.items()
+    }
+    still = [path for path, sighting in sightings.items() if now - sighting.since >= idle_seconds]
+    return sightings, tuple(still)

@@ -1,71 +1,92 @@
-"""The loop: gather prepared shards, commit what is complete, answer which is the latest."""
+"""The loop: lead, gather prepared shards, commit what is complete, read it back, delete the old."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
 
 import structlog
 from everstep_bus.errors import TransientBusError
-from everstep_bus.interface import Bus, Received
-from everstep_checkpoint.errors import StorageFullError
-from everstep_checkpoint.storage import Storage
+from everstep_bus.interface import Bus, Proven
 from everstep_contract import subjects
-from everstep_contract.errors import EverstepError
-from everstep_contract.facts.checkpoint import ShardPrepared
-from everstep_contract.layout import EVENTS, Consumer
-from everstep_contract.queries import LatestCheckpoint, LatestCheckpointReply
+from everstep_contract.base import Event
+from everstep_contract.checkpoint_queries import ListCheckpoints, PinCheckpoint, PruneCheckpoints
+from everstep_contract.facts.checkpoint import CheckpointDamaged, SaveFailed, ShardPrepared
+from everstep_contract.layout import CHECKPOINTS, EVENTS, Consumer
+from everstep_contract.queries import LatestCheckpoint
 from everstep_runtime.health import Readiness
+from everstep_runtime.lease import Lease
 
-from everstep_checkpoint_indexer.decide import gather, is_possible
-from everstep_checkpoint_indexer.enact import Index
-from everstep_checkpoint_indexer.metrics import PENDING
-from everstep_checkpoint_indexer.model import Complete, Gathering
+from everstep_checkpoint_indexer.keeper import Keeper
+from everstep_checkpoint_indexer.model import House
 
+LEASE_NAME: Final = "checkpoint_indexer"
 RETRY_SECONDS: Final = 1.0
-SHARDS: Final = Consumer("checkpoint_indexer", EVENTS, (subjects.event_filter(ShardPrepared),))
+COLLECT_SECONDS: Final = 60.0
+STANDBY_SECONDS: Final = 5.0
+"""How often one that does not lead proves that it could: well within what a proof lasts."""
+SHARDS: Final = (subjects.event_filter(ShardPrepared),)
+HEARD: Final[tuple[type[Event], ...]] = (ShardPrepared, SaveFailed, CheckpointDamaged)
+FACTS: Final = Consumer(
+    "checkpoint_indexer",
+    EVENTS,
+    tuple(subjects.event_filter(heard) for heard in HEARD),
+)
 
 log = structlog.get_logger()
 
 
-class ImpossibleShardError(EverstepError):
-    """A shard that is none of its checkpoint's, or lies in no file that a shard can lie in."""
-
-    def __init__(self, fact: ShardPrepared) -> None:
-        place = f"shard {fact.shard} of {fact.shards} of {fact.checkpoint!r}"
-        super().__init__(f"{place}, file {fact.path!r}")
-
-
-async def serve(bus: Bus, readiness: Readiness, storage: Storage) -> None:
-    """Commit and index the checkpoints of all jobs, until cancelled."""
+async def serve(house: House, readiness: Readiness, *, instance: str) -> None:
+    """Keep the checkpoints of all jobs while holding the lease, until cancelled."""
     readiness.expect("checkpoints")
-    index = Index(bus, storage)
+    proven = partial(readiness.prove, "checkpoints")
+    leading = asyncio.Event()
 
-    async def answer(query: LatestCheckpoint) -> LatestCheckpointReply:
-        return LatestCheckpointReply(record=await index.latest(query.job))
+    async def lead(_: int) -> None:
+        leading.set()
+        try:
+            await _keep(house, proven)
+        finally:
+            leading.clear()
 
-    async with bus.answer(LatestCheckpoint, answer), asyncio.TaskGroup() as group:
-        group.create_task(_gather(bus, index))
-        proven = partial(readiness.prove, "checkpoints")
-        group.create_task(bus.consume(SHARDS, _inspect, proven=proven))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_stand_by(house.bus, proven, leading))
+        lease = Lease(house.bus, house.clock, name=LEASE_NAME, holder=instance)
+        group.create_task(lease.lead(lead))
 
 
-async def _gather(bus: Bus, index: Index) -> None:
+async def _keep(house: House, proven: Proven) -> None:
+    keeper, bus = Keeper(house), house.bus
+    await _until_done(keeper.index.rebuild, "index not rebuilt yet")
+    keeper.reader.enqueue_unproven()
+    answers = keeper.answers
+    async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+        await stack.enter_async_context(bus.answer(LatestCheckpoint, answers.latest))
+        await stack.enter_async_context(bus.answer(ListCheckpoints, answers.listing))
+        await stack.enter_async_context(bus.answer(PinCheckpoint, answers.pin))
+        await stack.enter_async_context(bus.answer(PruneCheckpoints, answers.prune))
+        group.create_task(_gather(bus, keeper))
+        group.create_task(keeper.commit_forever())
+        group.create_task(keeper.reader.run(keeper.pruner.after))
+        group.create_task(_collect(keeper))
+        group.create_task(bus.consume(FACTS, keeper.hear, proven=proven))
+
+
+async def _gather(bus: Bus, keeper: Keeper) -> None:
     """Read all shards from the first that is stored: what a former life had gathered is lost."""
-    await _until_done(index.rebuild, "index not rebuilt yet")
-    gathering = Gathering()
-    async for received in bus.facts(SHARDS.filters):
-        fact = received.message
-        if isinstance(fact, ShardPrepared) and is_possible(fact):
-            gathering, complete = gather(gathering, fact)
-            PENDING.set(len(gathering.pending))
-            if complete is not None:
-                await _commit(index, complete)
+    async for received in bus.facts(SHARDS):
+        if isinstance(received.message, ShardPrepared):
+            keeper.take(received.message)
 
 
-async def _commit(index: Index, complete: Complete) -> None:
-    what = f"{complete.attempt.checkpoint} not committed yet"
-    await _until_done(partial(index.commit, complete), what)
+async def _collect(keeper: Keeper) -> None:
+    while True:
+        await asyncio.sleep(COLLECT_SECONDS)
+        try:
+            await keeper.collect()
+        except OSError as error:
+            log.warning("attempts not collected", why=str(error))
 
 
 async def _until_done(work: Callable[[], Awaitable[None]], what: str) -> None:
@@ -73,15 +94,20 @@ async def _until_done(work: Callable[[], Awaitable[None]], what: str) -> None:
     while True:
         try:
             await work()
-        except (TransientBusError, StorageFullError, OSError) as error:
+        except (TransientBusError, OSError) as error:
             log.warning(what, error=str(error))
             await asyncio.sleep(RETRY_SECONDS)
         else:
             return
 
 
-async def _inspect(received: Received) -> None:
-    """Send to DEAD what no checkpoint can be made of."""
-    fact = received.message
-    if isinstance(fact, ShardPrepared) and not is_possible(fact):
-        raise ImpossibleShardError(fact)
+async def _stand_by(bus: Bus, proven: Proven, leading: asyncio.Event) -> None:
+    """A standby, which consumes nothing, misses nothing as long as it can read."""
+    while True:
+        try:
+            await bus.kv(CHECKPOINTS).entries()
+            if not leading.is_set():
+                proven()
+        except TransientBusError as error:
+            log.debug("not proven", error=str(error))
+        await asyncio.sleep(STANDBY_SECONDS)

@@ -62,7 +62,7 @@ def test_whole_checkpoints_are_said_to_be_whole(root: Path) -> None:
 
 
 def test_a_damaged_checkpoint_is_named_with_its_file_and_status_1(root: Path) -> None:
-    (shard,) = root.glob("*/g1-s10/*.safetensors")
+    (shard,) = root.glob("*/g1-s10-*/*.safetensors")
     shard.write_bytes(shard.read_bytes()[:-1] + b"y")
     done = everstep("verify", "g1-s10", "--root", str(root))
     assert done.returncode == 1
@@ -74,7 +74,7 @@ def test_what_a_checkpoint_holds_is_shown_by_the_headers_of_its_shards(root: Pat
     (piece,) = document["pieces"]["0-a.safetensors"]
     assert (piece["name"], piece["shape"], piece["offsets"]) == ("model.weight", [2, 3], [4, 0])
     assert "model.weight" in everstep("show", "g1-s10", "--root", str(root)).stdout
-    (shard,) = root.glob("*/g1-s10/*.safetensors")
+    (shard,) = root.glob("*/g1-s10-*/*.safetensors")
     shard.write_bytes(b"short")
     assert "damaged: " in everstep("show", "g1-s10", "--root", str(root)).stderr
 

@@ -3,6 +3,7 @@
 import errno
 import mmap
 import os
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,10 +12,18 @@ from everstep_checkpoint.errors import (
     DamagedError,
     IncompleteError,
     OverwrittenError,
+    StoppedError,
     StorageFullError,
 )
-from everstep_checkpoint.storage import MANIFEST, Storage, verify_shard, write_shard
-from everstep_contract.manifest import Manifest
+from everstep_checkpoint.storage import (
+    MANIFEST,
+    MARKS,
+    Storage,
+    collect,
+    verify_shard,
+    write_shard,
+)
+from everstep_contract.manifest import Manifest, Marks
 from support.jobs import JOB, NOW
 
 BODY = b"0123456789" * 1000
@@ -61,7 +70,7 @@ def test_committing_again_after_a_crash_changes_nothing(tmp_path: Path) -> None:
     storage.verify(manifest)
 
 
-@pytest.mark.parametrize("left", [MANIFEST, f"{MANIFEST}.new", "0-zombie.safetensors"])
+@pytest.mark.parametrize("left", [MANIFEST, f".{MANIFEST}.new", "0-zombie.safetensors"])
 def test_what_a_crash_or_a_zombie_left_in_an_attempt_is_not_committed(
     tmp_path: Path, left: str
 ) -> None:
@@ -197,7 +206,9 @@ def test_a_manifest_that_is_of_another_folder_or_torn_is_told_and_hides_no_other
     (storage.folder(torn) / MANIFEST).write_bytes(b"{")
     found, damaged = storage.manifests()
     assert found == [good]
-    assert {error.path.parent.name for error in damaged} == {"g1-s8", "g1-s9"}
+    assert {error.path.parent.name for error in damaged} == {
+        storage.folder(one).name for one in (copied, torn)
+    }
 
 
 def test_a_deleted_checkpoint_is_gone_and_so_is_what_a_crash_left_of_one(tmp_path: Path) -> None:
@@ -205,10 +216,98 @@ def test_a_deleted_checkpoint_is_gone_and_so_is_what_a_crash_left_of_one(tmp_pat
     first, second = committed(storage, 7), committed(storage, 8)
     storage.delete(first)
     folder = storage.folder(second)
-    folder.rename(folder.with_name(f".trash-{folder.name}"))
+    trash = folder.rename(folder.with_name(f".trash-{folder.name}"))
     assert storage.manifests() == ([], [])
     pending = prepared(storage, 9)
     attempt = storage.attempt(JOB, 1, 9)
-    assert [path.name for path in storage.collect(JOB, keep=[attempt])] == [".trash-g1-s8"]
+    assert storage.leftovers().keys() == {trash, attempt}
+    collect([trash])
+    assert storage.leftovers().keys() == {attempt}
     storage.commit(pending)
     storage.verify(pending)
+
+
+def test_a_file_that_grows_moves_the_time_of_its_attempt(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    prepared(storage)
+    (before,) = storage.leftovers().values()
+    shard = storage.attempt(JOB, 1, 7) / "0-a.safetensors"
+    os.utime(shard, ns=(before + 1, before + 1))
+    assert list(storage.leftovers().values()) == [before + 1]
+
+
+def test_a_job_made_anew_under_its_name_meets_nothing_of_the_former_one(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    former = committed(storage)
+    anew = prepared(storage).model_copy(update={"lineage": "uid-2"})
+    storage.commit(anew)
+    assert storage.folder(former) != storage.folder(anew)
+    assert {one.lineage for one in storage.manifests()[0]} == {"uid-1", "uid-2"}
+
+
+def test_marks_lie_beside_the_manifest_and_each_change_keeps_the_others(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    manifest = committed(storage)
+    storage.mark(manifest, pinned=True)
+    storage.mark(manifest, verified_at=NOW)
+    ((found,), _) = Storage(tmp_path).listed()
+    assert found.marks == Marks(pinned=True, verified_at=NOW)
+
+
+def test_a_checkpoint_that_is_marked_damaged_is_none_to_whoever_looks_for_one(
+    tmp_path: Path,
+) -> None:
+    storage = Storage(tmp_path)
+    manifest = committed(storage)
+    storage.mark(manifest, damage="its hash is another")
+    good, damaged = storage.manifests()
+    assert good == []
+    assert "its hash is another" in str(damaged[0])
+
+
+def test_marks_that_cannot_be_read_keep_their_checkpoint(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    manifest = committed(storage)
+    (storage.folder(manifest) / MARKS).write_bytes(b"{")
+    assert storage.read(manifest).marks == Marks(pinned=True)
+
+
+def test_a_checkpoint_that_is_gone_cannot_be_marked_back_into_being(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    manifest = committed(storage)
+    storage.delete(manifest)
+    with pytest.raises(FileNotFoundError):
+        storage.mark(manifest, pinned=True)
+    assert list(storage.root.glob("*/*")) == []
+
+
+def test_a_reading_that_is_ended_says_nothing_about_the_checkpoint(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    with pytest.raises(StoppedError):
+        storage.verify(committed(storage), stopped=lambda: True)
+
+
+def test_ec50_a_pickle_in_an_attempt_is_deleted_and_one_in_a_checkpoint_is_never_opened(
+    tmp_path: Path,
+) -> None:
+    storage = Storage(tmp_path / "root")
+    marker = tmp_path / "code-was-run"
+    evil = pickle.dumps(_TouchWhenRead(marker))
+    manifest = prepared(storage)
+    (storage.attempt(JOB, 1, 7) / ".metadata").write_bytes(evil)
+    folder = storage.commit(manifest)
+    assert not (folder / ".metadata").exists()
+    (folder / ".metadata").write_bytes(evil)
+    (folder / manifest.shards[0].file).write_bytes(evil)
+    storage.listed()
+    with pytest.raises(DamagedError, match="bytes"):
+        storage.verify(manifest)
+    assert not marker.exists()
+
+
+class _TouchWhenRead:
+    def __init__(self, marker: Path) -> None:
+        self._marker = marker
+
+    def __reduce__(self) -> tuple[object, tuple[Path]]:
+        return Path.touch, (self._marker,)

@@ -1,95 +1,87 @@
-"""When a checkpoint is complete, when it is void, and which is the latest."""
+"""What is committed of complete attempts, and which folders nobody needs any more."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from everstep_checkpoint_indexer.decide import (
-    MAX_PENDING,
-    gather,
+    Sighting,
+    abandoned,
     is_possible,
-    latest,
     manifest_of,
-    record_of,
+    starts_of,
 )
-from everstep_checkpoint_indexer.model import Complete, Gathering
+from everstep_checkpoint_indexer.gathering import gather, ready
+from everstep_checkpoint_indexer.model import Complete, Gathering, Policy
 from everstep_contract.facts.checkpoint import ShardPrepared
-from everstep_contract.record import CheckpointRecord, GenerationStart, JobRecord
+from everstep_contract.record import MAX_HISTORY, GenerationStart, JobRecord
 from support.checkpoints import shard
 from support.jobs import JOB_UID, NOW, member, record
 
+LATER = 1000.0
 
-def gathered(*facts: ShardPrepared) -> list[Complete]:
-    gathering, complete = Gathering(), list[Complete]()
+
+def complete(*facts: ShardPrepared) -> Complete:
+    gathering = Gathering()
     for fact in facts:
-        gathering, found = gather(gathering, fact)
-        complete += [found] if found else []
-    return complete
-
-
-def checkpoint(step: int, generation: int) -> CheckpointRecord:
-    (found,) = gathered(
-        shard(0, step=step, generation=generation), shard(1, step=step, generation=generation)
-    )
-    return record_of(manifest_of(found, None), "/ckpt")
+        gathering = gather(gathering, fact, 0.0)
+    (found,) = ready(gathering, Policy(), LATER)
+    return found
 
 
 def job(*starts: tuple[int, int]) -> JobRecord:
     """A job whose generations began at these steps; the last one is the current."""
-    *history, (generation, start_step) = starts
-    return record(
-        generation,
-        (member(0), member(1)),
-        start_step=start_step,
-        history=tuple(GenerationStart(generation=g, start_step=s) for g, s in history),
-    )
+    history = tuple(GenerationStart(generation=g, start_step=s) for g, s in starts)
+    return record(starts[-1][0], (member(0), member(1)), start_step=starts[-1][1], history=history)
 
 
-def test_a_checkpoint_is_complete_with_its_last_shard_and_lists_exact_files() -> None:
-    (found,) = gathered(shard(1), shard(0))
-    manifest = manifest_of(found, job((1, 0), (2, 90)))
-    assert (manifest.checkpoint, manifest.step, manifest.total_bytes) == ("s100", 100, 20)
+def test_a_manifest_lists_exact_files_and_where_generations_began() -> None:
+    manifest = manifest_of(complete(shard(1), shard(0)), job((1, 0), (2, 90)))
+    assert (manifest.checkpoint, manifest.step, manifest.total_bytes) == ("g1-s100", 100, 20)
     assert [one.file for one in manifest.shards] == ["shard-0.safetensors", "shard-1.safetensors"]
     assert manifest.lineage == JOB_UID
     assert [(s.generation, s.start_step) for s in manifest.history] == [(1, 0), (2, 90)]
     assert manifest.committed_at > NOW
 
 
+def test_a_manifest_tells_ranks_own_shards_from_the_state() -> None:
+    ranks = [shard(rank, kind="rank", shards=4) for rank in (2, 0)]
+    manifest = manifest_of(complete(*ranks, shard(0), shard(1)), None)
+    assert manifest.world_size == 4
+    assert [(one.kind, one.shard) for one in manifest.shards] == [
+        ("state", 0),
+        ("state", 1),
+        ("rank", 0),
+        ("rank", 2),
+    ]
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"shard": 2}, {"path": "/ckpt/.."}, {"path": "/ckpt/a b"}, {"path": ""}]
+    "wrong",
+    [{"shard": 2}, {"path": "/ckpt/.."}, {"path": "/ckpt/a b"}, {"path": ""}, {"step": 99}],
 )
 def test_a_shard_that_no_checkpoint_can_be_made_of_is_impossible(wrong: dict[str, Any]) -> None:
     assert is_possible(shard(0))
     assert not is_possible(shard(0).model_copy(update=wrong))
 
 
-def test_the_same_shard_twice_is_one_shard() -> None:
-    assert gathered(shard(0), shard(0)) == []
+def test_a_history_as_long_as_a_record_has_still_fits_a_manifest() -> None:
+    starts = [(generation, generation) for generation in range(MAX_HISTORY)]
+    lived_long = job(*starts).model_copy(update={"generation": 999, "start_step": 998})
+    manifest = manifest_of(complete(shard(0), shard(1)), lived_long)
+    assert len(manifest.history) == MAX_HISTORY
+    assert manifest.history[-1] == GenerationStart(generation=999, start_step=998)
 
 
-def test_shards_of_different_steps_or_generations_never_make_one_checkpoint() -> None:
-    assert gathered(shard(0), shard(1, step=200, checkpoint="s100")) == []
-    assert gathered(shard(0), shard(1, generation=2)) == []
+def test_the_starts_of_another_job_of_this_name_say_nothing() -> None:
+    assert starts_of("another", job((1, 0), (2, 90))) == ()
 
 
-def test_what_was_abandoned_is_forgotten_in_the_end() -> None:
-    gathering = Gathering()
-    for step in range(MAX_PENDING + 5):
-        gathering, _ = gather(gathering, shard(0, step=step))
-    assert len(gathering.pending) == MAX_PENDING
-
-
-def test_r26_the_latest_is_the_newest_that_no_rollback_took_back() -> None:
-    saves = [checkpoint(100, 1), checkpoint(150, 1), checkpoint(120, 2)]
-    rolled_back = job((1, 0), (2, 100))
-    assert latest(saves, rolled_back) == saves[2]
-    assert latest(saves, job((1, 0))) == saves[1]
-
-
-def test_a_job_made_anew_does_not_restore_from_the_former_one_of_its_name() -> None:
-    anew = job((1, 0)).model_copy(update={"job_uid": "another"})
-    assert latest([checkpoint(100, 1)], anew) is None
-
-
-def test_without_the_jobs_record_the_index_still_answers() -> None:
-    saves = [checkpoint(100, 1), checkpoint(150, 1)]
-    assert latest(saves, None) == saves[1]
+def test_an_attempt_is_abandoned_only_once_it_has_stood_still_for_long() -> None:
+    still, growing = Path("/ckpt/still"), Path("/ckpt/growing")
+    seen, going = abandoned({}, {still: 5, growing: 5}, 0.0, 60.0)
+    assert going == ()
+    seen, going = abandoned(seen, {still: 5, growing: 6}, 60.0, 60.0)
+    assert going == (still,)
+    assert seen[growing] == Sighting(6, 60.0)
+    assert abandoned(seen, {growing: 6}, 119.0, 60.0)[1] == ()

@@ -15,8 +15,8 @@ import torch
 import xxhash
 from everstep_checkpoint.errors import DamagedError
 from everstep_checkpoint.layout import MAX_HEADER_BYTES, Layout, parse_layout
-from everstep_checkpoint.storage import CHUNK_BYTES
-from everstep_contract.manifest import Manifest, ShardFile, checkpoint_name
+from everstep_checkpoint.storage import CHUNK_BYTES, folder_name
+from everstep_contract.manifest import Manifest, ShardFile
 
 from everstep_trainer.library.chunks import chunks
 from everstep_trainer.library.errors import CheckpointDiffersError
@@ -192,6 +192,6 @@ class _File:
 
 
 def _require_own(folder: Path, manifest: Manifest) -> None:
-    name = checkpoint_name(manifest.generation, manifest.step)
+    name = folder_name(manifest)
     if (folder.parent.name, folder.name) != (manifest.job.token, name):
         raise DamagedError(folder, f"the manifest is of {name} of {manifest.job}")
