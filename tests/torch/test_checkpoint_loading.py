@@ -54,7 +54,7 @@ def regions(cut: Cut, world_size: int, rank: int) -> dict[str, Region]:
     """What a rank holds; of tensors that cannot be cut, all."""
     shapes = {name: tuple(tensor.shape) for name, tensor in WHOLE.items()}
     return {
-        name: region(shape, cut, world_size, rank) or Region(shape, (), shape)
+        name: region(shape, cut, world_size, rank) or Region((), (), ())
         for name, shape in shapes.items()
     }
 

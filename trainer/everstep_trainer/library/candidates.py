@@ -1,6 +1,7 @@
 """Which checkpoints a job may be restored from, by what lies in its folder alone."""
 
 import logging
+from functools import partial
 from pathlib import Path
 
 from everstep_checkpoint.storage import Storage
@@ -9,11 +10,17 @@ from everstep_contract.identity import JobKey
 from everstep_contract.manifest import Manifest
 from everstep_contract.record import GenerationStart
 
+from everstep_trainer.library.reading import NOBODY, Errands, Watch
+
 log = logging.getLogger("everstep")
 
 
 def candidates(
-    root: Path, job: JobKey, lineage: str, history: tuple[GenerationStart, ...] = ()
+    root: Path,
+    job: JobKey,
+    lineage: str,
+    history: tuple[GenerationStart, ...] = (),
+    watch: Watch = NOBODY,
 ) -> tuple[Manifest, ...]:
     """What the job may be restored from, best first; the log tells what is not, and why.
 
@@ -25,14 +32,24 @@ def candidates(
         lineage: The job's uid.
         history: Starts of its generations, as an order tells them. Those in the manifests count as
             well (R26).
+        watch: Looks on, and may end it.
+
+    Raises:
+        DamagedError: The job's folder cannot be read: nobody knows whether there are checkpoints.
     """
     storage = Storage(root)
-    found, damaged = storage.manifests(job)
+    errands = Errands(root / job.token, partial(watch.guard, 0), watch.silence_seconds)
+    try:
+        found, damaged, uncommitted = errands.do(
+            lambda: (*storage.manifests(job), storage.uncommitted(job))
+        )
+    finally:
+        errands.end()
+    good = eligible(found, lineage, history)
     for error in damaged:
         log.warning("not restored from: %s", error)
-    for path in storage.uncommitted(job):
-        log.warning("not restored from: %s: it was never committed", path)
-    good = eligible(found, lineage, history)
+    for folder in uncommitted:
+        log.warning("not restored from: %s: it was never committed", folder)
     for manifest in found:
         if manifest not in good:
             own = manifest.lineage == lineage

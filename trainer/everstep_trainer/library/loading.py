@@ -21,7 +21,7 @@ from everstep_contract.manifest import Manifest, ShardFile
 from everstep_trainer.library.chunks import chunks
 from everstep_trainer.library.errors import CheckpointDiffersError
 from everstep_trainer.library.fresh_memory import populated
-from everstep_trainer.library.reading import PatientFile, Watch
+from everstep_trainer.library.reading import NOBODY, PatientFile, Watch
 from everstep_trainer.library.regions import Region, require_whole
 from everstep_trainer.library.targets import Targets, buffers
 
@@ -29,7 +29,6 @@ LOG_SECONDS: Final = 5.0
 """Between two lines about a load that goes on."""
 _GIB: Final = 1 << 30
 _PREFIX_BYTES: Final = 8
-_NOBODY: Final = Watch()
 
 log = logging.getLogger("everstep")
 
@@ -51,7 +50,7 @@ def load_state(
     folder: Path,
     manifest: Manifest,
     wanted: Mapping[str, Region] | None = None,
-    watch: Watch = _NOBODY,
+    watch: Watch = NOBODY,
 ) -> LoadedState:
     """Read all that a checkpoint holds of the state, or the regions of it that are wanted.
 
@@ -92,7 +91,7 @@ def load_state(
     return LoadedState(layouts[0].state, targets.tensors)
 
 
-def load_rank(folder: Path, manifest: Manifest, rank: int, watch: Watch = _NOBODY) -> str | None:
+def load_rank(folder: Path, manifest: Manifest, rank: int, watch: Watch = NOBODY) -> str | None:
     """What a rank saved for itself, as JSON; None if the checkpoint has nothing of that rank.
 
     Raises:

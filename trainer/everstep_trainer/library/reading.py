@@ -45,6 +45,59 @@ class Watch:
     silence_seconds: float = SILENCE_SECONDS
 
 
+NOBODY: Final = Watch()
+"""Nobody looks on."""
+
+
+class Errands:
+    """A thread that waits for the storage in the caller's place, until `end`.
+
+    Args:
+        path: What the errands are about.
+        poll: Called while an answer is waited for.
+        silence_seconds: That an errand may take.
+    """
+
+    def __init__(self, path: Path, poll: Callable[[], None], silence_seconds: float) -> None:
+        self._path = path
+        self._poll = poll
+        self._silence_seconds = silence_seconds
+        self._queue: SimpleQueue[_Errand | None] = SimpleQueue()
+        threading.Thread(
+            target=_serve, args=(self._queue,), name="checkpoint-read", daemon=True
+        ).start()
+
+    def ask(self, call: Callable[[], _T]) -> "Future[_T]":
+        """Have something done after all that was asked before."""
+        done: Future[_T] = Future()
+        self._queue.put((call, done))
+        return done
+
+    def wait(self, done: "Future[_T]") -> _T:
+        """What came of it.
+
+        Raises:
+            DamagedError: The storage refused, or said nothing for too long.
+        """
+        polls = math.ceil(self._silence_seconds / POLL_SECONDS)  # a frozen process hears nothing
+        while not wait([done], POLL_SECONDS).done:
+            if not (polls := polls - 1) > 0:
+                raise DamagedError(self._path, f"nothing came for {self._silence_seconds:g} s")
+            self._poll()
+        try:
+            return done.result()
+        except OSError as error:
+            raise DamagedError(self._path, error.strerror or repr(error)) from error
+
+    def do(self, call: Callable[[], _T]) -> _T:
+        """What comes of it, waited for."""
+        return self.wait(self.ask(call))
+
+    def end(self) -> None:
+        """Have the thread end after all that was asked."""
+        self._queue.put(None)
+
+
 class PatientFile:
     """A file that is read by a thread of its own; what goes wrong with it is damage.
 
@@ -58,17 +111,12 @@ class PatientFile:
     """
 
     def __init__(self, path: Path, poll: Callable[[], None], silence_seconds: float) -> None:
-        self.path = path
-        self._poll = poll
-        self._silence_seconds = silence_seconds
-        self._errands: SimpleQueue[_Errand | None] = SimpleQueue()
-        threading.Thread(
-            target=_serve, args=(self._errands,), name="checkpoint-read", daemon=True
-        ).start()
+        self._path = path
+        self._errands = Errands(path, poll, silence_seconds)
         try:
-            self._file: FileIO = self._wait(self._ask(lambda: path.open("rb", buffering=0)))
+            self._file: FileIO = self._errands.do(lambda: path.open("rb", buffering=0))
         except BaseException:
-            self._errands.put(None)
+            self._errands.end()
             raise
 
     def __enter__(self) -> Self:
@@ -80,17 +128,17 @@ class PatientFile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._ask(self._file.close)  # not waited for: it may hang as well
-        self._errands.put(None)
+        self._errands.ask(self._file.close)  # not waited for: it may hang as well
+        self._errands.end()
 
     def total_bytes(self) -> int:
         """Of the file, as the storage tells."""
-        return self._wait(self._ask(lambda: os.fstat(self._file.fileno()).st_size))
+        return self._errands.do(lambda: os.fstat(self._file.fileno()).st_size)
 
     def read(self, count: int) -> bytes:
         """The next bytes; fewer where the file ends."""
         buffer = bytearray(count)
-        return bytes(buffer[: self._wait(self._ask(partial(self._fill, memoryview(buffer))))])
+        return bytes(buffer[: self._errands.do(partial(self._fill, memoryview(buffer)))])
 
     def stream(self, begin: int, runs: Iterable[memoryview]) -> Iterator[memoryview]:
         """Fill memory with the file from byte ``begin`` on, one run after the other.
@@ -106,10 +154,10 @@ class PatientFile:
         Raises:
             DamagedError: The file ends too early.
         """
-        self._wait(self._ask(partial(self._file.seek, begin)))
+        self._errands.do(partial(self._file.seek, begin))
         coming: deque[tuple[memoryview, Future[int]]] = deque()
         for run in runs:
-            coming.append((run, self._ask(partial(self._fill, run))))
+            coming.append((run, self._errands.ask(partial(self._fill, run))))
             if len(coming) > READ_AHEAD:
                 yield self._next(coming)
         while coming:
@@ -117,8 +165,8 @@ class PatientFile:
 
     def _next(self, coming: "deque[tuple[memoryview, Future[int]]]") -> memoryview:
         run, done = coming.popleft()
-        if (count := self._wait(done)) < len(run):
-            raise DamagedError(self.path, f"it ends {len(run) - count} bytes too early")
+        if (count := self._errands.wait(done)) < len(run):
+            raise DamagedError(self._path, f"it ends {len(run) - count} bytes too early")
         return run
 
     def _fill(self, run: memoryview) -> int:
@@ -126,22 +174,6 @@ class PatientFile:
         while count < len(run) and (more := self._file.readinto(run[count:])):
             count += more
         return count
-
-    def _ask(self, call: Callable[[], _T]) -> "Future[_T]":
-        done: Future[_T] = Future()
-        self._errands.put((call, done))
-        return done
-
-    def _wait(self, done: "Future[_T]") -> _T:
-        polls = math.ceil(self._silence_seconds / POLL_SECONDS)  # a frozen process hears nothing
-        while not wait([done], POLL_SECONDS).done:
-            if not (polls := polls - 1) > 0:
-                raise DamagedError(self.path, f"nothing came for {self._silence_seconds:g} s")
-            self._poll()
-        try:
-            return done.result()
-        except OSError as error:
-            raise DamagedError(self.path, error.strerror or repr(error)) from error
 
 
 def _serve(errands: "SimpleQueue[_Errand | None]") -> None:

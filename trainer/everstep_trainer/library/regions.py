@@ -13,11 +13,20 @@ from everstep_trainer.library.errors import CheckpointDiffersError
 
 @dataclass(frozen=True)
 class Region:
-    """A box within a tensor of shape ``whole``; it begins at ``offsets`` and has ``shape``."""
+    """A box within a tensor of shape ``whole``; it begins at ``offsets`` and has ``shape``.
+
+    Raises:
+        ValueError: It is not within it.
+    """
 
     whole: tuple[int, ...]
     offsets: tuple[int, ...]
     shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        both = zip(self.offsets, self.shape, self.whole, strict=True)
+        if not all(0 <= offset <= offset + size <= length for offset, size, length in both):
+            raise ValueError(f"{self.shape} at {self.offsets} is not within {self.whole}")
 
 
 def region_of(tensor: torch.Tensor) -> Region:

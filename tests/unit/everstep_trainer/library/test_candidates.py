@@ -1,13 +1,16 @@
 """Which checkpoints a job may be restored from."""
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
+from everstep_checkpoint.errors import DamagedError
 from everstep_checkpoint.storage import MANIFEST, Storage
 from everstep_contract.identity import JobKey
 from everstep_contract.record import GenerationStart
 from everstep_trainer.library.candidates import candidates
+from everstep_trainer.library.reading import Watch
 from support.jobs import JOB
 from support.saves import LINEAGE, save
 
@@ -103,3 +106,13 @@ def test_the_log_tells_of_void_checkpoints(
     folder, _ = save(tmp_path, step=120)
     assert found(tmp_path, start(2, 110)) == []
     assert f"{folder}: training has gone back to before it" in caplog.text
+
+
+def test_a_folder_that_does_not_answer_is_an_error_and_not_a_job_without_checkpoints(
+    tmp_path: Path,
+) -> None:
+    folder, _ = save(tmp_path)
+    (folder / MANIFEST).unlink()
+    os.mkfifo(folder / MANIFEST)
+    with pytest.raises(DamagedError, match="nothing came for"):
+        candidates(tmp_path, JOB, LINEAGE, watch=Watch(silence_seconds=0.2))

@@ -63,6 +63,14 @@ def test_ec29_what_does_not_hold_each_element_once_is_refused_by_name(
     assert why in str(caught.value)
 
 
+@pytest.mark.parametrize(("offsets", "shape"), [((3, 0), (2, 3)), ((-1, 0), (2, 3)), ((0,), (4,))])
+def test_a_region_outside_of_its_whole_is_refused(
+    offsets: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    with pytest.raises(ValueError, match=r"within|argument"):
+        Region((4, 3), offsets, shape)
+
+
 def test_boxes_that_overlap_and_leave_out_as_much_are_refused() -> None:
     corners = [(0, 0), (0, 1), (2, 0), (2, 2)]  # of boxes of 2 x 2 in a whole of 4 x 4
     layouts = [shard(Piece("w", "F32", (2, 2), corner)) for corner in corners]
