@@ -116,3 +116,13 @@ def test_a_folder_that_does_not_answer_is_an_error_and_not_a_job_without_checkpo
     os.mkfifo(folder / MANIFEST)
     with pytest.raises(DamagedError, match="nothing came for"):
         candidates(tmp_path, JOB, LINEAGE, watch=Watch(silence_seconds=0.2))
+
+
+def test_what_somebody_found_damaged_is_passed_over_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    save(tmp_path, step=100)
+    folder, manifest = save(tmp_path, step=120)
+    Storage(tmp_path).mark(manifest, damage="its hash is another")
+    assert found(tmp_path) == ["g1-s100"]
+    assert f"{folder}: its hash is another" in caplog.text
