@@ -19,7 +19,12 @@ import torch
 from everstep_trainer import drill_torchrun, drill_train
 from everstep_trainer.backend import host_store
 from everstep_trainer.backend.group import InterruptibleGroup
-from everstep_trainer.link import PAGE_FD_VARIABLE, SOCKET_FD_VARIABLE
+from everstep_trainer.link import (
+    PAGE_FD_VARIABLE,
+    RANK_SLOTS_FD_VARIABLE,
+    SOCKET_FD_VARIABLE,
+    STATE_SLOTS_FD_VARIABLE,
+)
 from everstep_trainer.step_log import STEP_LOG_VARIABLE
 from support.ranks import Link
 from torch import nn
@@ -38,7 +43,13 @@ def store(link: Link) -> None:
 
 def inherit(descriptors: list[int], local_rank: int) -> None:
     """Set the environment the way an agent does."""
-    os.environ[SOCKET_FD_VARIABLE], os.environ[PAGE_FD_VARIABLE] = map(str, descriptors)
+    handed = (
+        SOCKET_FD_VARIABLE,
+        PAGE_FD_VARIABLE,
+        STATE_SLOTS_FD_VARIABLE,
+        RANK_SLOTS_FD_VARIABLE,
+    )
+    os.environ |= dict(zip(handed, map(str, descriptors), strict=True))
     os.environ["LOCAL_RANK"] = str(local_rank)
     torch.set_num_threads(1)
     faulthandler.enable()
@@ -232,18 +243,21 @@ def train(
     optimizers: int = 1,
     lines: dict[str, int] | None = None,
     swallow: bool = False,
-    snapshot_every: int | None = None,
+    root: str = "",
+    **cadence: Any,
 ) -> None:
     """The loop of the documentation, with DDP.
 
     ``pause_at``: hold at the beginning of this step until an order comes. ``lines``: in which
     generation to be interrupted at which line. ``swallow``: catch whatever the turn raises.
+    ``root``: where checkpoints lie. ``cadence``: as `join` takes it.
     """
     inherit(descriptors, local_rank)
     parts = Parts.make(seed, optimizers)
     faults = Faults(link, fault)
     interruption = Interruption(link, turn)
-    job = everstep.join(snapshot_every=snapshot_every)
+    os.environ["EVERSTEP_CHECKPOINT_ROOT"] = root
+    job = everstep.join(**cadence)
 
     @job.on_generation
     def note(generation: everstep.Generation) -> None:

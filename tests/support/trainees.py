@@ -16,19 +16,26 @@ import socket
 import time
 from typing import Any
 
-from everstep_contract.identity import Endpoint
+from everstep_checkpoint.slots import SlotPair
+from everstep_contract.identity import Endpoint, JobKey
 from everstep_trainer.link import TO_AGENT, Assignment, Finish, Park, ToAgent, ToWorker, to_line
 from everstep_trainer.page import FOR_EVER_NS, Page
 from support.ranks import UNTIL_SECONDS, Rank, RankHouse
 
 STORE = "support.trainee_programs:store"
 LOOPBACK = "127.0.0.1"
+JOB = JobKey(namespace="tests", name="training")
+LINEAGE = "uid-1"
+Slots = tuple[SlotPair, SlotPair]
+"""Of the state, and of what a rank has for itself: they outlive the worker."""
 
 
 class Trainee:
     """One worker, as its agent sees it."""
 
-    def __init__(self, house: RankHouse, program: str, local_rank: int, **settings: Any) -> None:
+    def __init__(
+        self, house: RankHouse, program: str, slots: Slots, local_rank: int, **settings: Any
+    ) -> None:
         self.page = Page.create("test")
         self.told: list[ToAgent] = []
         self._newest = 0
@@ -36,7 +43,7 @@ class Trainee:
         with worker_end:
             self.rank: Rank = house.start_with(
                 program,
-                [worker_end.fileno(), self.page.fd],
+                [worker_end.fileno(), self.page.fd, *(pair.fd for pair in slots)],
                 local_rank=local_rank,
                 **settings,
             )
@@ -97,6 +104,7 @@ class TrainingJob:
         self.nproc = nproc
         self.generation = 0
         self.workers: dict[int, Trainee] = {}
+        self.slots: dict[int, Slots] = {}
         self._all: list[Trainee] = []
         self.another_store()
         for number in range(workers):
@@ -107,9 +115,12 @@ class TrainingJob:
 
     def start(self, number: int, **settings: Any) -> Trainee:
         """Start a worker; in the place of the one of this number if there was one."""
+        if number not in self.slots:
+            self.slots[number] = SlotPair.create("state"), SlotPair.create("rank")
         trainee = Trainee(
             self._house,
             self._program,
+            self.slots[number],
             number % self.nproc,
             number=number,
             **{**self._settings, **settings},
@@ -138,6 +149,8 @@ class TrainingJob:
         places = list(dict.fromkeys(members))
         for rank, number in enumerate(numbers):
             values: dict[str, Any] = {
+                "job": JOB,
+                "job_uid": LINEAGE,
                 "generation": generation,
                 "verdict_id": f"v{generation}",
                 "rank": rank,
@@ -177,3 +190,6 @@ class TrainingJob:
     def close(self) -> None:
         for trainee in self._all:
             trainee.close()
+        for pairs in self.slots.values():
+            for pair in pairs:
+                pair.close()

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from everstep_contract.base import Generation, Model, Name, Step
 from everstep_contract.facts.member import StateSource
-from everstep_contract.identity import Endpoint
+from everstep_contract.identity import Endpoint, JobKey
 from everstep_contract.record import GenerationStart
 from pydantic import Field, TypeAdapter
 
@@ -30,6 +30,8 @@ class Assignment(Model):
     """Agent to worker: leave whatever group you are in and form this one (R16)."""
 
     kind: Literal["assignment"] = "assignment"
+    job: JobKey
+    job_uid: Name = Field(description="Names this life of the job: its checkpoints' lineage.")
     generation: Generation
     verdict_id: Name
     rank: int = Field(ge=0)

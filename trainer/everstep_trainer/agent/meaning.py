@@ -64,6 +64,8 @@ def assignment(order: Order, me: Me, local_rank: int) -> Assignment:
         raise ValueError(obstacle(order, me))
     members = tuple(seat.member.incarnation for seat in order.seats for _ in range(seat.nproc))
     return Assignment(
+        job=order.job,
+        job_uid=order.job_uid,
         generation=order.generation,
         verdict_id=order.verdict_id,
         rank=order.first_rank(me.incarnation) + local_rank,

@@ -7,7 +7,7 @@ debugged this way differs in nothing but that no failure is healed.
 from datetime import timedelta
 from typing import Final
 
-from everstep_contract.identity import Endpoint
+from everstep_contract.identity import Endpoint, JobKey
 from torch._C._distributed_c10d import TCPStore
 
 from everstep_trainer.library.orders import Orders
@@ -36,6 +36,8 @@ class OwnAgent:
 
     def _order(self) -> Assignment:
         return Assignment(
+            job=JobKey(namespace="default", name="alone"),
+            job_uid="alone",
             generation=_GENERATION,
             verdict_id="alone",
             rank=0,

@@ -10,22 +10,41 @@ from dataclasses import dataclass
 from typing import Final
 
 from everstep_trainer.library.errors import LaunchError
-from everstep_trainer.link import PAGE_FD_VARIABLE, SOCKET_FD_VARIABLE, Assignment
+from everstep_trainer.link import (
+    PAGE_FD_VARIABLE,
+    RANK_SLOTS_FD_VARIABLE,
+    SOCKET_FD_VARIABLE,
+    STATE_SLOTS_FD_VARIABLE,
+    Assignment,
+)
 
 _AGENT_STORE_VARIABLE: Final = "TORCHELASTIC_USE_AGENT_STORE"
 """torchrun's word that somebody else hosts every store; a private one would wait for ever."""
 
+_HANDED: Final = (
+    SOCKET_FD_VARIABLE,
+    PAGE_FD_VARIABLE,
+    STATE_SLOTS_FD_VARIABLE,
+    RANK_SLOTS_FD_VARIABLE,
+)
 _PLACE: Final = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _VOLCANO_PREFIX: Final = "VC_"
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How `everstep run` started this worker: descriptors of its link and of its page."""
+    """How `everstep run` started this worker: descriptors of its link, page and snapshot slots."""
 
     link_fd: int
     page_fd: int
+    state_slots_fd: int
+    rank_slots_fd: int
     local_rank: int
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """All of them: nothing that the script starts may have one."""
+        return self.link_fd, self.page_fd, self.state_slots_fd, self.rank_slots_fd
 
 
 def read_launch(environ: Mapping[str, str]) -> Launch | None:
@@ -43,16 +62,14 @@ def read_launch(environ: Mapping[str, str]) -> Launch | None:
             )
         return None
     try:
-        link_fd, page_fd = (int(environ[name]) for name in (SOCKET_FD_VARIABLE, PAGE_FD_VARIABLE))
-        os.fstat(link_fd)
-        os.fstat(page_fd)
-        return Launch(link_fd, page_fd, int(environ.get("LOCAL_RANK", "0")))
+        link, page, state_slots, rank_slots = (int(environ[name]) for name in _HANDED)
+        launch = Launch(link, page, state_slots, rank_slots, int(environ.get("LOCAL_RANK", "0")))
+        for descriptor in launch.descriptors:
+            os.fstat(descriptor)
     except (KeyError, ValueError, OSError) as error:
-        raise LaunchError(
-            f"{SOCKET_FD_VARIABLE}={environ.get(SOCKET_FD_VARIABLE)} and {PAGE_FD_VARIABLE}="
-            f"{environ.get(PAGE_FD_VARIABLE)} are not what `everstep run` hands to a worker: "
-            f"{error}"
-        ) from error
+        found = ", ".join(f"{name}={environ.get(name)}" for name in _HANDED)
+        raise LaunchError(f"{found}: not what `everstep run` hands to a worker: {error}") from error
+    return launch
 
 
 def forget_agent_store(environ: MutableMapping[str, str]) -> None:

@@ -9,9 +9,12 @@ EverstepError
     │   ├── ReplicasDifferError     not the same objects, names or shapes on every rank
     │   ├── CheckpointDiffersError  a good checkpoint, but of other tensors than are tracked
     │   ├── StateLostError          no living worker holds a whole state, in use or as a snapshot
+    │   ├── NothingLoadableError    there are checkpoints, and none of them can be loaded
     │   └── UncarriableStateError   a value that cannot be sent without pickle
     └── AgentGoneError          the member's agent ended; so must its workers
 """
+
+from collections.abc import Sequence
 
 from everstep_contract.errors import EverstepError
 
@@ -64,6 +67,16 @@ class StateLostError(StateError):
             f"step {step} was reached, but no living worker holds a whole state, nor a snapshot"
         )
         self.step = step
+
+
+class NothingLoadableError(StateError):
+    """Checkpoints were written, so beginning again at step 0 would lose work without a word."""
+
+    def __init__(self, checkpoints: Sequence[str]) -> None:
+        super().__init__(
+            f"none of the checkpoints {', '.join(checkpoints)} can be loaded (the log says why of "
+            "each); to begin again without them, give the job an empty checkpoint folder"
+        )
 
 
 class UncarriableStateError(StateError):

@@ -1,10 +1,12 @@
 """One membership, from the script's side: a block that ends when the membership does."""
 
 import contextlib
+import logging
 import time
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from types import TracebackType
+from typing import Final
 
 import torch.distributed as dist
 from torch import nn
@@ -14,12 +16,21 @@ from everstep_trainer.backend import Ending, GenerationEnded
 from everstep_trainer.library.errors import LoopError
 from everstep_trainer.library.loaders import Loader
 from everstep_trainer.library.outcome import Done, Outcome, judge
+from everstep_trainer.library.reading import Watch
+from everstep_trainer.library.recovery import Lineage, Recovery
+from everstep_trainer.library.state import Meeting
 from everstep_trainer.library.steps import Step
 from everstep_trainer.library.transfer import Place
 from everstep_trainer.library.worker import Worker
 from everstep_trainer.library.wrapping import no_first_broadcast
-from everstep_trainer.link import Assignment, FirstStep, Formed
+from everstep_trainer.link import Assignment, CheckpointDue, FirstStep, Formed, FoundDamage
 from everstep_trainer.page import NOBODY, PHASES
+
+log = logging.getLogger("everstep")
+
+LAST_SAVE_POLL_SECONDS: Final = 0.05
+LAST_SAVE_POLLS: Final = 1200
+"""A minute: how long the end of training waits for a slot that an earlier save still reads."""
 
 
 class Generation:
@@ -44,6 +55,8 @@ class Generation:
         self.device = worker.collectives.device
         self.outcome: Outcome | None = None
         self._order = order
+        self._place = Place(self.rank, self.world_size, self.local_rank, self.device)
+        self._lineage = Lineage(order.job, order.job_uid, order.history, worker.state.saving.root)
         self._ending = ending
         self._worker = worker
         self._until_agreed = contextlib.ExitStack()
@@ -129,13 +142,15 @@ class Generation:
         source = self._worker.source_of(loader)
         while self.step < total:
             self._check()
-            self._worker.state.begin_turn()
+            if self._worker.state.begin_turn(self.number, self._place):
+                self._make_durable()
             self._worker.page.write("step_begun", self.step + 1)
             self._enter_phase("step")
             batches = source.batches(self.step, self.rank, self.world_size)
             self._step = Step(self.step, batches, self._modules, self._completed, self._check)
             yield self._step
             self._step.completed()
+        self._save_the_end()
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -152,23 +167,52 @@ class Generation:
 
     def _agree(self, frozen: tuple[nn.Module, ...] = ()) -> None:
         self._require_tracked(frozen)
-        place = Place(self.rank, self.world_size, self.device)
-        agreed, lost = self._worker.state.agree(place)
+        worker, lineage = self._worker, self._lineage
+        watch = Watch(guard=lambda _: self._ending.check())
+        memory = worker.state.saving.snapshots
+        recovery = Recovery(self._place, lineage, memory, watch, self._tell_damage)
+        meeting = worker.state.agree(self._place, lineage, recovery)
         self._ending.check()
         self._has_agreed = True
-        self._worker.state.watch(self._guard)
+        worker.state.watch(self._guard)
         self._until_agreed.close()
-        self._worker.page.write("generation", self.number)
-        self._worker.page.write("step", self.step)
-        self._worker.tell(
-            Formed(
-                generation=self.number,
-                verdict_id=self._order.verdict_id,
-                agreed_step=agreed.version.step,
-                steps_lost=lost,
-            )
-        )
+        worker.page.write("generation", self.number)
+        worker.page.write("step", self.step)
+        worker.tell(self._formed(meeting))
         self._note("formed")
+
+    def _formed(self, meeting: Meeting) -> Formed:
+        agreed, found = meeting.agreed, meeting.found
+        return Formed(
+            generation=self.number,
+            verdict_id=self._order.verdict_id,
+            agreed_step=agreed.version.step,
+            steps_lost=meeting.steps_lost,
+            source=agreed.source,
+            checkpoint=agreed.checkpoint,
+            chosen_at=found.chosen_at if found else None,
+            loaded_at=found.loaded_at if found else None,
+        )
+
+    def _tell_damage(self, checkpoint: str, detail: str) -> None:
+        self._worker.tell(FoundDamage(checkpoint=checkpoint, detail=detail))
+
+    def _save_the_end(self) -> None:
+        state = self._worker.state
+        for _ in range(LAST_SAVE_POLLS):
+            if not state.lacks_a_checkpoint:
+                return
+            if state.take_last(self.number, self._place):
+                self._make_durable()
+            else:
+                self._check()
+                time.sleep(LAST_SAVE_POLL_SECONDS)
+        log.warning("step %d, the last, is not saved: earlier saves take too long", self.step)
+
+    def _make_durable(self) -> None:
+        """Have the agent write the snapshot that was just taken."""
+        due = CheckpointDue(generation=self.number, step=self.step, writes_state=self.rank == 0)
+        self._worker.tell(due)
 
     def _require_tracked(self, frozen: tuple[nn.Module, ...]) -> None:
         """Whatever DDP was kept from making equal has to be agreed on instead."""

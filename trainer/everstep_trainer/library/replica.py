@@ -1,7 +1,8 @@
 """The tracked objects of one worker, taken together: one whole copy of the job's state.
 
 The state is one nested value (`capture`), whether it goes to another worker, into a snapshot or
-from the objects of the last generation into new ones; `restore` is its inverse.
+from the objects of the last generation into new ones; `restore` is its inverse. Random states are
+no part of it: they are the process's own.
 """
 
 import hashlib
@@ -14,7 +15,6 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from everstep_trainer.library.errors import StateError, UncarriableStateError
-from everstep_trainer.library.rng import capture_rng, restore_rng
 from everstep_trainer.library.tree import pack
 
 State = dict[str, Any]
@@ -48,6 +48,11 @@ class Replica:
         self.others: dict[str, Stateful] = {}
         for name, thing in objects.items():
             self._add(name, thing)
+        self._parameter_names = {
+            id(parameter): f"{name}.{key}"
+            for name, module in reversed(self.modules.items())
+            for key, parameter in reversed(list(module.named_parameters()))
+        }
         self._require_tracked_parameters()
         self.structure()  # also looks whether all of it can be copied
         # found once: a walk through every module would be too slow for every step
@@ -67,25 +72,29 @@ class Replica:
         return int.from_bytes(hashlib.blake2b("\n".join(text).encode(), digest_size=7).digest())
 
     def capture(self) -> State:
-        """The whole state; its tensors are the live ones."""
+        """The whole state, by the names things are tracked by; its tensors are the live ones."""
         return {
-            "modules": {name: _module_tensors(name, m) for name, m in self.modules.items()},
-            "optimizers": {name: _capture(value) for name, value in self.optimizers.items()},
-            "others": {name: thing.state_dict() for name, thing in self.others.items()},
-            "rng": capture_rng(),
+            **{name: _module_tensors(name, module) for name, module in self.modules.items()},
+            **{name: self._capture(optimizer) for name, optimizer in self.optimizers.items()},
+            **{name: thing.state_dict() for name, thing in self.others.items()},
         }
 
     @torch.no_grad()
     def restore(self, state: State) -> None:
-        """Take over a captured state; nothing of it is kept, so it can be restored again."""
+        """Take over a captured state; nothing of it is kept, so it can be restored again.
+
+        Raises:
+            StateError: It is of other objects, names or shapes; what it is of is named.
+        """
+        if state.keys() != self._names():
+            differ = sorted(state.keys() ^ self._names())
+            raise StateError(f"the state is of other objects than are tracked, such as {differ[0]}")
         for name, module in self.modules.items():
-            _copy_tensors(name, state["modules"][name], _module_tensors(name, module))
+            _copy_tensors(name, state[name], _module_tensors(name, module))
         for name, optimizer in self.optimizers.items():
-            _restore(name, optimizer, state["optimizers"][name])
+            self._restore(name, optimizer, state[name])
         for name, thing in self.others.items():
-            thing.load_state_dict(state["others"][name])
-        if "rng" in state:
-            restore_rng(state["rng"])
+            thing.load_state_dict(state[name])
 
     def holds_the_objects_of(self, other: "Replica") -> bool:
         """Whether both are the very same objects, so that nothing is to be carried over."""
@@ -120,10 +129,34 @@ class Replica:
         else:
             raise StateError(f"{name} ({type(thing).__qualname__}) has no state_dict to track")
 
+    def _names(self) -> set[str]:
+        return {*self.modules, *self.optimizers, *self.others}
+
+    def _capture(self, optimizer: Optimizer) -> State:
+        # not state_dict(): on the way back that casts the state to the parameters' type
+        state = {
+            self._parameter_names[id(parameter)]: dict(optimizer.state[parameter])
+            for parameter in _parameters(optimizer)
+            if parameter in optimizer.state
+        }
+        return {"options": capture_options(optimizer), "state": state}
+
+    def _restore(self, name: str, optimizer: Optimizer, captured: State) -> None:
+        parameters = {self._parameter_names[id(p)]: p for p in _parameters(optimizer)}
+        unknown = sorted(captured["state"].keys() - parameters.keys())
+        if unknown:
+            raise StateError(f"{name} has no parameter {unknown[0]!r}, which it had before")
+        restore_options(optimizer, captured["options"])
+        optimizer.state.clear()
+        for key, state in captured["state"].items():
+            if state:
+                optimizer.state[parameters[key]] = {k: _own(value) for k, value in state.items()}
+
     def _require_tracked_parameters(self) -> None:
-        known = {id(p) for module in self.modules.values() for p in module.parameters()}
         for name, optimizer in self.optimizers.items():
-            unknown = sum(id(parameter) not in known for parameter in _parameters(optimizer))
+            unknown = sum(
+                id(parameter) not in self._parameter_names for parameter in _parameters(optimizer)
+            )
             if unknown:
                 raise StateError(
                     f"{name} steps {unknown} parameters of no tracked module: track it as well"
@@ -183,23 +216,6 @@ def restore_options(optimizer: Optimizer, options: list[dict[str, Any]]) -> None
     """Set what `capture_options` gave."""
     for group, entry in zip(optimizer.param_groups, options, strict=True):
         group.update(entry)
-
-
-def _capture(optimizer: Optimizer) -> State:
-    # not state_dict(): on the way back that casts the state to the parameters' type
-    state = [dict(optimizer.state.get(parameter, {})) for parameter in _parameters(optimizer)]
-    return {"options": capture_options(optimizer), "state": state}
-
-
-def _restore(name: str, optimizer: Optimizer, captured: State) -> None:
-    parameters = _parameters(optimizer)
-    if len(parameters) != len(captured["state"]):
-        raise StateError(f"{name} has another number of parameters than before")
-    restore_options(optimizer, captured["options"])
-    optimizer.state.clear()
-    for parameter, state in zip(parameters, captured["state"], strict=True):
-        if state:
-            optimizer.state[parameter] = {key: _own(value) for key, value in state.items()}
 
 
 def _own(value: Any) -> Any:

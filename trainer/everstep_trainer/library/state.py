@@ -1,11 +1,12 @@
 """This worker's copy of the job's state, over all generations that its process lives through."""
 
+import itertools
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any
 
-import torch
-import torch.distributed as dist
 from torch.utils.hooks import RemovableHandle
 
 from everstep_trainer.library.agreement import (
@@ -14,26 +15,58 @@ from everstep_trainer.library.agreement import (
     Standing,
     Version,
     agree,
+    begin,
+    shared_streams,
     steps_lost,
 )
+from everstep_trainer.library.cadence import Cadence
+from everstep_trainer.library.recovery import Found, Lineage, Recovery
 from everstep_trainer.library.replica import Replica
-from everstep_trainer.library.rng import capture_rng, restore_rng
-from everstep_trainer.library.transfer import Place, Route, transfer
+from everstep_trainer.library.rng import (
+    LIBRARIES,
+    capture_rng,
+    digests,
+    from_json,
+    restore_rng,
+    to_json,
+)
+from everstep_trainer.library.snapshots import Snapshots
+from everstep_trainer.library.streams import derived_rng
+from everstep_trainer.library.transfer import Place, Route, gather, transfer
 from everstep_trainer.library.tree import Packed, pack, unpack
 from everstep_trainer.library.turn import TurnStart
 from everstep_trainer.library.versions import NOT_WHOLE, StepCount
 from everstep_trainer.page import Page
 
-SNAPSHOT_EVERY: Final = 20
-"""Steps between snapshots where a step is more than one optimizer's, so that it can be torn."""
+
+@dataclass(frozen=True)
+class Meeting:
+    """What the ranks of a generation came to.
+
+    Attributes:
+        agreed: The state that all go on from.
+        steps_lost: Completed steps that this costs this worker.
+        found: How it was loaded, if no living worker held it.
+    """
+
+    agreed: Agreement
+    steps_lost: int
+    found: Found | None
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """A whole state in memory."""
+class Saving:
+    """How a worker's state is kept.
 
-    version: Version
-    packed: Packed
+    Attributes:
+        snapshots: The memory that outlives its process.
+        cadence: When a snapshot and when a checkpoint is due.
+        root: The folder below which checkpoints lie; None where there are none.
+    """
+
+    snapshots: Snapshots
+    cadence: Cadence
+    root: Path | None = None
 
 
 class JobState:
@@ -41,24 +74,24 @@ class JobState:
 
     Args:
         page: Where the agent reads the version.
-        snapshot_every: Steps between snapshots in memory; 0 for none, None for the usual: none if
-            one optimizer steps the whole state, since then a step cannot be torn.
+        saving: How it is kept.
     """
 
-    def __init__(self, page: Page, snapshot_every: int | None = None) -> None:
+    def __init__(self, page: Page, saving: Saving) -> None:
+        self.saving = saving
         self._page = page
-        self._snapshot_every = snapshot_every
         self._replica = Replica({})
         self._count = StepCount()
         self._branch = NOT_WHOLE  # the generation that completed the newest step
         self._newest_step = NOT_WHOLE
-        self._snapshot: Snapshot | None = None
         self._hooks: list[RemovableHandle] = []
         self._turn: TurnStart | None = None
         self._last_others: dict[str, Packed] | None = None
         self._habit: frozenset[str] = frozenset()
         self._is_agreed = False
         self._rng: dict[str, Any] | None = None
+        self._shared_streams: tuple[str, ...] = ()  # whose random numbers are equal on all ranks
+        self._saved_step = NOT_WHOLE  # the newest that was, or need not be, made durable
 
     @property
     def version(self) -> int:
@@ -89,32 +122,32 @@ class JobState:
         self._replica = replica
         replica.drop_gradients()
 
-    def agree(self, place: Place) -> tuple[Agreement, int]:
+    def agree(self, place: Place, lineage: Lineage, recovery: Recovery) -> Meeting:
         """Come to the same state on all ranks of the default group.
 
         One small collective when all hold the same already.
 
-        Returns:
-            What was agreed, and how many completed steps that costs this worker.
-
         Raises:
             GenerationEnded: An order came in between; this worker's state is what it was.
-            ReplicasDifferError: The ranks track different things.
+            StateError: The ranks track different things, or steps were done and no state is left.
         """
-        mine = self._standing()
-        agreed = agree(_gather(mine, place))
-        if self._rng is not None:
-            restore_rng(self._rng)  # scripts draw numbers while they build, between generations
-        if agreed.rewind and self._snapshot and self._snapshot.version == agreed.version:
-            self._replica.restore(unpack(self._snapshot.packed.frozen()))
-        if agreed.receivers:
-            self._copy(Route(place, agreed.sources, agreed.receivers), fresh=agreed.fresh)
+        mine = self._standing(lineage)
+        standings = [Standing.from_numbers(row) for row in gather(place, mine.to_numbers())]
+        agreed, found = agree(standings), None
+        if agreed is None:
+            found = recovery.find(standings)
+            agreed = found.agreed if found else begin(standings)
+        shared = shared_streams(standings, agreed)
+        if shared is not None:
+            self._shared_streams = tuple(itertools.compress(LIBRARIES, shared))
+        self._take_over(place, lineage, agreed, found)
         self._branch, self._newest_step = agreed.version.generation, agreed.version.step
+        self._saved_step = agreed.version.step if agreed.source == "disk" else NOT_WHOLE
         self._last_others = None
         self._count.start(agreed.version.step, frozenset(self._replica.optimizers))
         self._is_agreed = True
         self._page.write("version", self.version)
-        return agreed, steps_lost(mine, agreed)
+        return Meeting(agreed, steps_lost(mine, agreed), found)
 
     def watch(self, guard: Callable[[], None]) -> None:
         """Count the optimizers' steps from now on; before each, ``guard`` may raise."""
@@ -131,16 +164,51 @@ class JobState:
             self._hooks.append(optimizer.register_step_pre_hook(before))
             self._hooks.append(optimizer.register_step_post_hook(after))
 
-    def begin_turn(self) -> None:
-        """Keep what the step will change besides the tensors that optimizers step."""
+    def begin_turn(self, generation: int, place: Place) -> bool:
+        """Keep what the step will change besides the tensors that optimizers step.
+
+        Returns:
+            Whether a snapshot was taken now that is to be made durable.
+
+        Raises:
+            NoRoomError: Snapshots are due, and there is too little memory for them.
+        """
         self._turn = TurnStart.of(self._replica)
         if self._last_others is not None:
             self._habit = self._turn.moved_since(self._last_others)
-        every = self._snapshot_interval()
-        if every and self.step % every == 0:
-            self._snapshot = None  # the old one's memory goes first
-            packed = pack(self._replica.capture(), "state").frozen()
-            self._snapshot = Snapshot(Version(self._branch, self.step), packed)
+        due = self.saving.cadence.due(self.step, len(self._replica.optimizers))
+        if due is None:
+            return False
+        return self._snapshot(generation, place, self._turn.rng, durable=due == "checkpoint")
+
+    @property
+    def lacks_a_checkpoint(self) -> bool:
+        """Whether checkpoints are wanted, and the newest state is in none."""
+        return bool(self.saving.cadence.checkpoint_every) and self.step != self._saved_step
+
+    def take_last(self, generation: int, place: Place) -> bool:
+        """Training is over: keep its end; False if there is no room for it just now."""
+        return self._snapshot(generation, place, capture_rng(), durable=True)
+
+    def _snapshot(
+        self, generation: int, place: Place, rng: dict[str, Any], *, durable: bool
+    ) -> bool:
+        if self.step == self._saved_step:
+            return False
+        version = Version(generation, self.step)
+        own = {
+            "rank": place.rank,
+            "world_size": place.world_size,
+            "shared_streams": self._shared_streams,
+            "rng": to_json(rng),
+        }
+        kept = self.saving.snapshots.take(version, place, self._packed, json.dumps(own))
+        if kept and durable:
+            self._saved_step = self.step
+        return kept and durable
+
+    def _packed(self) -> Packed:
+        return pack(self._replica.capture(), "state")
 
     def complete_turn(self, generation: int) -> None:
         """The script says that the step is completed."""
@@ -168,34 +236,49 @@ class JobState:
         self._count.settle()
         self._page.write("version", self.version)
 
-    def _standing(self) -> Standing:
+    def _standing(self, lineage: Lineage) -> Standing:
         whole = self.version != NOT_WHOLE
+        snapshot = self.saving.snapshots.newest(lineage.history)
         return Standing(
             version=Version(self._branch, self.version) if whole else NOTHING,
-            snapshot=self._snapshot.version if self._snapshot else NOTHING,
-            newest_step=self._newest_step,
+            snapshot=snapshot,
+            newest_step=max(self._newest_step, snapshot.step),
             structure=self._replica.structure(),
+            streams=digests(self._rng or capture_rng()),
         )
 
-    def _copy(self, route: Route, *, fresh: bool) -> None:
-        packed = None
-        if route.sends:
-            state = self._replica.capture()
-            if fresh:
-                del state["rng"]  # scripts seed each rank as they like
-            packed = pack(state, "state")
-        received = transfer(route, packed)
-        if received is not None:
-            self._replica.restore(unpack(received))
+    def _take_over(
+        self, place: Place, lineage: Lineage, agreed: Agreement, found: Found | None
+    ) -> None:
+        """Make the agreed state, and random states that go with it, this worker's own (EC-55)."""
+        if found is not None and found.packed is not None:
+            self._replica.restore(unpack(found.packed))
+        rng = self._own_rng(place, agreed, found)
+        if agreed.receivers:
+            route = Route(place, agreed.sources, agreed.receivers)
+            received = transfer(route, self._sent(rng) if route.sends else None)
+            if received is not None:
+                state = unpack(received)
+                self._replica.restore(state["state"])
+                rng = rng or state["rng"]
+        if agreed.source != "fresh":  # scripts seed each rank as they like
+            material = f"{lineage.uid}/{agreed.version.generation}"
+            restore_rng(derived_rng(material, agreed.version.step, place.rank) | rng)
 
-    def _snapshot_interval(self) -> int:
-        if self._snapshot_every is not None:
-            return self._snapshot_every
-        return SNAPSHOT_EVERY if len(self._replica.optimizers) > 1 else 0
+    def _sent(self, rng: dict[str, Any]) -> Packed:
+        """What a receiver gets: of random states, those that are the same on all ranks."""
+        shared = {name: rng[name] for name in self._shared_streams if name in rng}
+        return pack({"state": self._replica.capture(), "rng": shared}, "state")
 
-
-def _gather(mine: Standing, place: Place) -> list[Standing]:
-    numbers = torch.tensor(mine.to_numbers(), device=place.device)
-    every = numbers.new_empty(place.world_size * numbers.numel())
-    dist.all_gather_single(every, numbers)
-    return [Standing.from_numbers(row) for row in every.view(place.world_size, -1).tolist()]
+    def _own_rng(self, place: Place, agreed: Agreement, found: Found | None) -> dict[str, Any]:
+        """The random states that this rank had in the agreed state, as far as it knows them."""
+        if found is not None and found.own is not None:
+            own = json.loads(found.own)
+            self._shared_streams = tuple(own["shared_streams"])
+            rng = from_json(own["rng"])
+            if (own["rank"], own["world_size"]) == (place.rank, place.world_size):
+                return rng
+            return {name: rng[name] for name in self._shared_streams if name in rng}
+        is_source = agreed.source == "living" and place.rank in agreed.sources
+        # scripts draw numbers while they build, between generations
+        return (self._rng or {}) if is_source else {}

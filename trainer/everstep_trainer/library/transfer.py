@@ -10,7 +10,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import torch
 import torch.distributed as dist
@@ -23,10 +23,14 @@ CHUNK_BYTES: Final = 16 << 20
 
 @dataclass(frozen=True)
 class Place:
-    """A worker's place in the default group, and where its collectives want their tensors."""
+    """A worker's place in the default group, and where its collectives want their tensors.
+
+    ``local_rank`` is its place in its member.
+    """
 
     rank: int
     world_size: int
+    local_rank: int
     device: torch.device
 
 
@@ -73,37 +77,51 @@ def transfer(route: Route, packed: Packed | None) -> Packed | None:
     Raises:
         GenerationEnded: An order ended the group meanwhile; nothing of this process has changed.
     """
-    header = _move_header(route, _encode(packed) if packed else b"")
+    described = _encode(packed) if packed else b""
+    header = json.loads(tell_all(route.place, route.first_source, described))
     stream = _Stream(header["tensors"])
+    sent = list(packed.tensors.values()) if packed else []
     received = stream.empty_tensors() if route.receives else []
     for start in range(0, stream.total_bytes, CHUNK_BYTES):
         size = min(CHUNK_BYTES, stream.total_bytes - start)
         chunk = torch.empty(size, dtype=torch.uint8, device=route.place.device)
-        for piece, part in stream.overlaps(packed.tensors if packed else [], start, chunk):
+        for piece, part in stream.overlaps(sent, start, chunk):
             piece.copy_(part)
         route.move(chunk)
         for piece, part in stream.overlaps(received, start, chunk):
             part.copy_(piece)
-    return Packed(header["text"], received) if route.receives else None
+    if not route.receives:
+        return None
+    return Packed(header["text"], dict(zip(header["names"], received, strict=True)))
 
 
-def _move_header(route: Route, text: bytes) -> Any:
-    """The first source's description of what follows, on every rank."""
-    size = torch.tensor([len(text)], device=route.place.device)
-    dist.broadcast(size, route.first_source)
-    moved = torch.zeros(int(size), dtype=torch.uint8, device=route.place.device)
-    if route.place.rank == route.first_source:
+def gather(place: Place, mine: Sequence[int]) -> list[list[int]]:
+    """Every rank's numbers, equally many of each."""
+    numbers = torch.tensor(mine, device=place.device)
+    every = numbers.new_empty(place.world_size * numbers.numel())
+    dist.all_gather_single(every, numbers)
+    rows: list[list[int]] = every.view(place.world_size, -1).tolist()
+    return rows
+
+
+def tell_all(place: Place, source: int, text: bytes) -> bytes:
+    """The bytes that rank ``source`` has, on every rank; ``text`` is read on that rank only."""
+    size = torch.tensor([len(text)], device=place.device)
+    dist.broadcast(size, source)
+    moved = torch.zeros(int(size), dtype=torch.uint8, device=place.device)
+    if place.rank == source:
         moved.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
-    dist.broadcast(moved, route.first_source)
-    return json.loads(bytes(moved.cpu().numpy()))
+    dist.broadcast(moved, source)
+    return bytes(moved.cpu().numpy())
 
 
 def _encode(packed: Packed) -> bytes:
     described = [
         (str(tensor.dtype).removeprefix("torch."), list(tensor.shape), tensor.device.type)
-        for tensor in packed.tensors
+        for tensor in packed.tensors.values()
     ]
-    return json.dumps({"text": packed.text, "tensors": described}).encode()
+    header = {"text": packed.text, "names": list(packed.tensors), "tensors": described}
+    return json.dumps(header).encode()
 
 
 class _Stream:

@@ -9,6 +9,7 @@ from typing import Final
 import torch
 
 from everstep_trainer.backend import BACKEND, Ending, nccl
+from everstep_trainer.library.copying import Copier, CpuCopier, CudaCopier
 from everstep_trainer.library.errors import LaunchError
 from everstep_trainer.library.loaders import BatchSource, Loader
 from everstep_trainer.library.state import JobState
@@ -50,6 +51,10 @@ class Collectives:
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
         return cls(nccl.BACKEND, device)
+
+    def copier(self) -> Copier:
+        """What copies this device's tensors into snapshots."""
+        return CudaCopier(self.device) if self.device.type == "cuda" else CpuCopier()
 
     def finish(self) -> None:
         """Wait until the device has done all that was asked of it; a CPU has."""

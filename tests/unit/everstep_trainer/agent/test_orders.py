@@ -33,6 +33,8 @@ def test_r7_an_order_becomes_every_workers_whole_assignment() -> None:
     core.order(make_order(3, (0, 1, 2), nproc=2))
     (sent,) = assignments(core, rank=1)
     assert sent == Assignment(
+        job=core.state.me.job,
+        job_uid=core.state.me.member.job_uid,
         generation=3,
         verdict_id="v3",
         rank=3,

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from everstep_contract.identity import Endpoint
+from everstep_contract.identity import Endpoint, JobKey
 from everstep_trainer.library.environment import (
     foreign_place,
     forget_agent_store,
@@ -14,6 +14,8 @@ from everstep_trainer.library.errors import LaunchError
 from everstep_trainer.link import PAGE_FD_VARIABLE, SOCKET_FD_VARIABLE, Assignment
 
 ORDER = Assignment(
+    job=JobKey(namespace="default", name="job"),
+    job_uid="uid",
     generation=4,
     verdict_id="v4",
     rank=2,
@@ -44,7 +46,7 @@ def test_a_damaged_launch_is_told(page: str | None) -> None:
     environ = {SOCKET_FD_VARIABLE: str(read_end)}
     if page is not None:
         environ[PAGE_FD_VARIABLE] = page
-    with pytest.raises(LaunchError, match="are not what `everstep run` hands to a worker"):
+    with pytest.raises(LaunchError, match="not what `everstep run` hands to a worker"):
         read_launch(environ)
     os.close(read_end)
     os.close(write_end)

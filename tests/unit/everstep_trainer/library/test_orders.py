@@ -4,7 +4,7 @@ import socket
 import threading
 
 import pytest
-from everstep_contract.identity import Endpoint
+from everstep_contract.identity import Endpoint, JobKey
 from everstep_trainer.backend import Ending
 from everstep_trainer.library.errors import AgentGoneError
 from everstep_trainer.library.orders import Link, Orders
@@ -15,6 +15,8 @@ WAIT_SECONDS = 30.0
 
 def assignment(generation: int) -> Assignment:
     return Assignment(
+        job=JobKey(namespace="default", name="job"),
+        job_uid="uid",
         generation=generation,
         verdict_id=f"v{generation}",
         rank=0,

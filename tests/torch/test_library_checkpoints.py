@@ -1,0 +1,186 @@
+"""A job whose every process died goes on from what lies on disk, all ranks from the same step."""
+
+import random
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any
+
+import pytest
+from everstep_contract.manifest import Manifest
+from everstep_contract.record import GenerationStart
+from support.ranks import RankHouse
+from support.savers import Saver
+from support.trainees import TrainingJob
+
+TRAIN = "support.trainee_programs:train"
+TOTAL = 12
+
+
+def undisturbed(house: RankHouse, workers: int) -> tuple[set[str], list[str]]:
+    """The digest of the state at the end, and rank 0's losses."""
+    job = TrainingJob(house, TRAIN, workers=workers, total=TOTAL)
+    numbers = list(range(workers))
+    job.order(numbers)
+    digests = {said["digest"] for said in job.until("ended", numbers)}
+    return digests, losses(job, 0)
+
+
+def losses(job: TrainingJob, number: int) -> list[str]:
+    """What a worker's steps gave, to the bit, from step 1 of this life on."""
+    return [said["loss"] for said in job[number].rank.events if said["event"] == "step"]
+
+
+class Wrecked:
+    """A job with checkpoints of some steps, all of whose processes are dead."""
+
+    def __init__(self, house: RankHouse, root: Path, workers: int, steps: list[int]) -> None:
+        self.root = root
+        settings: dict[str, Any] = {"total": TOTAL, "root": str(root), "checkpoint_every": 3}
+        self.job = TrainingJob(house, TRAIN, workers=0, **settings)
+        numbers = list(range(workers))
+        for number in numbers:
+            self.job.start(number, pause_at=steps[-1] + 1)
+        saver = Saver(self.job, root)
+        self.job.order(numbers)
+        self.manifests = [saver.save(numbers, step) for step in steps]
+        self.storage = saver.storage
+        for number in numbers:
+            self.job[number].rank.signal(SIGKILL)
+        self.job.slots.clear()
+
+    def file(self, manifest: Manifest, shard: int = 0) -> Path:
+        return self.storage.folder(manifest) / manifest.shards[shard].file
+
+    def start_anew(self, workers: int, **order: object) -> list[int]:
+        """New processes that know nothing, in a new generation."""
+        numbers = list(range(workers))
+        for number in numbers:
+            self.job.start(number, seed=99)
+        self.job.order(numbers, **order)
+        return numbers
+
+    def formed(self, numbers: list[int]) -> tuple[str, str, int]:
+        """Where all of them go on from."""
+        told = self.job.until_told("formed", numbers, generation=self.job.generation)
+        (where,) = {(one.source, one.checkpoint, one.agreed_step) for one in told}
+        return where
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_whole_job_that_died_resumes_to_the_bit(
+    house: RankHouse, tmp_path: Path, workers: int
+) -> None:
+    wrecked = Wrecked(house, tmp_path, workers, [3, 6])
+    numbers = wrecked.start_anew(workers)
+    assert wrecked.formed(numbers) == ("disk", "g1-s6", 6)
+    digests = {said["digest"] for said in wrecked.job.until("ended", numbers)}
+    expected_digests, expected_losses = undisturbed(house, workers)
+    assert digests == expected_digests
+    assert losses(wrecked.job, 0) == expected_losses[6:]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_another_number_of_workers_goes_on_from_the_same_step(
+    house: RankHouse, tmp_path: Path, workers: int
+) -> None:
+    wrecked = Wrecked(house, tmp_path, 2, [3])
+    numbers = wrecked.start_anew(workers)
+    assert wrecked.formed(numbers) == ("disk", "g1-s3", 3)
+    digests = [said["digest"] for said in wrecked.job.until("agreed", numbers)]
+    assert len(set(digests)) == 1
+    wrecked.job.until("step", numbers, step=4)
+
+
+def flip_a_bit(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    at = random.randrange(len(raw))
+    raw[at] ^= 1 << random.randrange(8)
+    path.write_bytes(raw)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def make_unreadable(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "shard"),
+    [
+        (flip_a_bit, 0),
+        (flip_a_bit, 2),
+        pytest.param(truncate, 0, marks=pytest.mark.slow),
+        (truncate, 2),
+        (empty, 0),
+        pytest.param(empty, 2, marks=pytest.mark.slow),
+        pytest.param(Path.unlink, 0, marks=pytest.mark.slow),
+        (Path.unlink, 2),
+        (make_unreadable, 0),
+        pytest.param(make_unreadable, 2, marks=pytest.mark.slow),
+    ],
+)
+def test_ec14_a_damaged_checkpoint_sends_all_ranks_to_the_one_before(
+    house: RankHouse, tmp_path: Path, damage: object, shard: int
+) -> None:
+    assert callable(damage)
+    wrecked = Wrecked(house, tmp_path, 2, [3, 6])
+    damage(wrecked.file(wrecked.manifests[1], shard))
+    numbers = wrecked.start_anew(2)
+    assert wrecked.formed(numbers) == ("disk", "g1-s3", 3)
+    told = [one for number in numbers for one in wrecked.job[number].messages("found_damage")]
+    assert {one.checkpoint for one in told} == {"g1-s6"}
+    assert wrecked.manifests[1].shards[shard].file in told[0].detail
+
+
+def test_if_no_checkpoint_is_whole_nothing_begins_anew_in_silence(
+    house: RankHouse, tmp_path: Path
+) -> None:
+    wrecked = Wrecked(house, tmp_path, 1, [3])
+    truncate(wrecked.file(wrecked.manifests[0]))
+    wrecked.start_anew(1)
+    crashed = wrecked.job[0].rank.until("crashed")
+    assert "none of the checkpoints g1-s3 can be loaded" in crashed["error"]
+
+
+def test_r26_a_checkpoint_of_a_future_that_was_given_up_is_not_loaded(
+    house: RankHouse, tmp_path: Path
+) -> None:
+    wrecked = Wrecked(house, tmp_path, 1, [3, 6])
+    wrecked.job.generation = 2
+    went_back = GenerationStart(generation=2, start_step=4)
+    numbers = wrecked.start_anew(1, history=(went_back,))
+    assert wrecked.formed(numbers) == ("disk", "g1-s3", 3)
+
+
+def test_memory_is_taken_before_an_older_checkpoint(house: RankHouse, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "root": str(tmp_path),
+        "checkpoint_every": 3,
+        "snapshot_every": 1,
+        "pause_at": 5,
+    }
+    job = TrainingJob(house, TRAIN, workers=1, total=TOTAL, **settings)
+    job.order([0])
+    Saver(job, tmp_path).save([0], 3)
+    job[0].rank.until("paused", step=5)
+    job[0].rank.signal(SIGKILL)
+    job.start(0, seed=99, pause_at=None)
+    job.order([0])
+    formed = job[0].until_told("formed", generation=2)
+    assert (formed.source, formed.agreed_step) == ("memory", 5)
+
+
+def test_the_end_of_training_is_saved(house: RankHouse, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"root": str(tmp_path), "checkpoint_every": 100}
+    job = TrainingJob(house, TRAIN, workers=1, total=4, **settings)
+    job.order([0])
+    saved = Saver(job, tmp_path).save([0], 4)
+    job[0].rank.until("ended")
+    assert saved.checkpoint == "g1-s4"

@@ -1,0 +1,217 @@
+"""Where the state comes from when no living worker holds one: memory that outlived it, or disk.
+
+All ranks choose, load and vote together, so they end at one state or none. A source that cannot be
+read costs the steps up to the next older one, never the job.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from everstep_checkpoint.errors import CheckpointError, DamagedError
+from everstep_checkpoint.storage import Storage
+from everstep_contract.identity import JobKey
+from everstep_contract.manifest import Manifest
+from everstep_contract.record import GenerationStart
+
+from everstep_trainer.library.agreement import NOTHING, Agreement, Standing, Version, shared
+from everstep_trainer.library.candidates import candidates
+from everstep_trainer.library.errors import NothingLoadableError
+from everstep_trainer.library.loading import load_rank, load_state
+from everstep_trainer.library.reading import Watch
+from everstep_trainer.library.snapshots import Snapshots
+from everstep_trainer.library.streams import log_derived
+from everstep_trainer.library.transfer import Place, gather, tell_all
+from everstep_trainer.library.tree import Packed
+
+log = logging.getLogger("everstep")
+
+MAX_CANDIDATES: Final = 8
+"""Checkpoints tried, newest first. Retention keeps at least two that were read back."""
+MAX_DETAIL: Final = 2000
+
+TellDamage = Callable[[str, str], None]
+"""Told the checkpoint's name and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Whose state it is: of which life of which job, and what of it was given up.
+
+    Attributes:
+        job: Its name.
+        uid: Names this life of the job; checkpoints of another are not its own.
+        history: Where its generations began: what is void (R26).
+        root: The folder below which checkpoints lie; None where there are none.
+    """
+
+    job: JobKey
+    uid: str
+    history: tuple[GenerationStart, ...] = ()
+    root: Path | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A state that some ranks hold in scratch memory: nothing of the job has changed yet.
+
+    Attributes:
+        agreed: Which state, and who holds it.
+        packed: It, on a rank that holds it.
+        own: What this rank had for itself then, as JSON; what the first had if ranks were others.
+        chosen_at, loaded_at: Monotonic seconds.
+    """
+
+    agreed: Agreement
+    packed: Packed | None
+    own: str | None
+    chosen_at: float
+    loaded_at: float
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """A source that is to be tried; in memory if there is no manifest."""
+
+    version: Version
+    manifest: Manifest | None = None
+
+
+class Recovery:
+    """One rank's part in finding a state; every rank of the group calls the same.
+
+    Args:
+        place: This worker's.
+        lineage: Of the job.
+        snapshots: What its member has in memory.
+        watch: Looks, while a file is read, whether the generation has ended.
+        tell_damage: Who is to know of a checkpoint that is none.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        lineage: Lineage,
+        snapshots: Snapshots,
+        watch: Watch,
+        tell_damage: TellDamage,
+    ) -> None:
+        self._place = place
+        self._lineage = lineage
+        self._snapshots = snapshots
+        self._watch = watch
+        self._tell_damage = tell_damage
+        self._reader = 0
+
+    def find(self, standings: Sequence[Standing]) -> Found | None:
+        """The newest state that can be loaded; None if there never was one.
+
+        Raises:
+            GenerationEnded: An order came meanwhile; nothing has changed.
+            NothingLoadableError: There are checkpoints, and none of them is whole.
+        """
+        offers = self._offers(standings)
+        for offer in offers:
+            chosen_at = time.monotonic()
+            found = self._try(offer, chosen_at)
+            if found is not None:
+                return found
+        names = [one.manifest.checkpoint for one in offers if one.manifest is not None]
+        if names:
+            raise NothingLoadableError(names)
+        return None
+
+    def _offers(self, standings: Sequence[Standing]) -> list[_Offer]:
+        """What there is, the same list on every rank, newest first."""
+        manifests = self._shared_candidates()
+        offers = [_Offer(Version(one.generation, one.step), one) for one in manifests]
+        newest = max(standing.snapshot for standing in standings)
+        if newest != NOTHING:
+            offers.append(_Offer(newest))
+        return sorted(offers, key=lambda one: (one.version, one.manifest is None), reverse=True)
+
+    def _shared_candidates(self) -> list[Manifest]:
+        """Told by whoever sees the newest: a mount may be missing on some node."""
+        lineage, seen = self._lineage, list[Manifest]()
+        if lineage.root is not None and self._place.local_rank == 0:
+            found = candidates(lineage.root, lineage.job, lineage.uid, lineage.history)
+            seen = list(found[:MAX_CANDIDATES])
+        nothing = [NOTHING.generation, NOTHING.step]
+        best = [seen[0].generation, seen[0].step] if seen else nothing
+        known = gather(self._place, best)
+        self._reader = known.index(max(known))
+        if max(known) == nothing:
+            return []
+        text = json.dumps([one.model_dump(mode="json") for one in seen]).encode()
+        told = json.loads(tell_all(self._place, self._reader, text))
+        return [Manifest.model_validate(one) for one in told]
+
+    def _try(self, offer: _Offer, chosen_at: float) -> Found | None:
+        packed, holds, trouble = self._load(offer)
+        if not any(holds):
+            self._note_damage(offer, trouble)
+            return None
+        own, is_good = self._load_own(offer)
+        if not all(good for [good] in gather(self._place, [int(is_good)])):
+            return None
+        name = offer.manifest.checkpoint if offer.manifest else ""
+        agreed = shared(offer.version, holds, "disk" if offer.manifest else "memory", name)
+        log.info("going on from step %d, %s", offer.version.step, name or "in memory")
+        if offer.manifest is not None and offer.manifest.world_size != self._place.world_size:
+            log_derived(offer.manifest, self._place.world_size)
+        return Found(agreed, packed, own, chosen_at, time.monotonic())
+
+    def _load(self, offer: _Offer) -> tuple[Packed | None, list[bool], str]:
+        """This rank's copy, if it has one; who has one; and why this rank has none.
+
+        One rank reads; the others only if it cannot: its node may be what is wrong.
+        """
+        trouble = ""
+        for readers in ("one", "others"):
+            packed, why = self._read(offer) if self._reads(offer, readers) else (None, "")
+            trouble = trouble or why
+            holds = [bool(has) for [has] in gather(self._place, [int(packed is not None)])]
+            if any(holds):
+                break
+        return packed, holds, trouble
+
+    def _reads(self, offer: _Offer, readers: str) -> bool:
+        if offer.manifest is None:
+            return readers == "one"
+        is_mine = self._place.rank == self._reader
+        return is_mine if readers == "one" else not is_mine and self._place.local_rank == 0
+
+    def _read(self, offer: _Offer) -> tuple[Packed | None, str]:
+        try:
+            if offer.manifest is None:
+                return self._snapshots.read_state(offer.version), ""
+            loaded = load_state(self._folder(offer.manifest), offer.manifest, None, self._watch)
+        except (CheckpointError, OSError) as error:
+            return None, str(error)
+        return Packed(loaded.text, loaded.tensors), ""
+
+    def _load_own(self, offer: _Offer) -> tuple[str | None, bool]:
+        """What this rank had for itself, or the first if ranks were others; whether all is well."""
+        manifest, place = offer.manifest, self._place
+        if manifest is None:
+            return self._snapshots.read_own(offer.version, place), True
+        rank = place.rank if manifest.world_size == place.world_size else 0
+        try:
+            return load_rank(self._folder(manifest), manifest, rank, self._watch), True
+        except (CheckpointError, OSError) as error:
+            self._note_damage(offer, str(error))
+            return None, False
+
+    def _folder(self, manifest: Manifest) -> Path:
+        if self._lineage.root is None:
+            raise DamagedError(Path(manifest.checkpoint), "this worker has no checkpoint folder")
+        return Storage(self._lineage.root).folder(manifest)
+
+    def _note_damage(self, offer: _Offer, detail: str) -> None:
+        if offer.manifest is not None and detail:
+            log.error("checkpoint %s cannot be loaded: %s", offer.manifest.checkpoint, detail)
+            self._tell_damage(offer.manifest.checkpoint, detail[:MAX_DETAIL])

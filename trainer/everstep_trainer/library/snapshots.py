@@ -1,0 +1,193 @@
+"""Snapshots of this worker's state in memory that its agent keeps: one copy, and training goes on.
+
+The bytes in a slot are those of a shard's file (`everstep_checkpoint.layout`), so whoever makes
+them durable copies them as they lie, and whoever restores from them reads what it would from disk.
+"""
+
+import logging
+import mmap
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import torch
+from everstep_checkpoint.layout import PAGE_BYTES, Layout, lay_out, parse_layout
+from everstep_checkpoint.slots import CONTROL_BYTES, SLOTS, SlotPair, Word
+from everstep_checkpoint.validity import is_void
+from everstep_contract.record import GenerationStart
+
+from everstep_trainer.library.agreement import NOTHING, Version
+from everstep_trainer.library.copying import Copier
+from everstep_trainer.library.pieces import piece_of, views
+from everstep_trainer.library.transfer import Place
+from everstep_trainer.library.tree import Packed, Tensors
+
+log = logging.getLogger("everstep")
+
+ROOM_BYTES: Final = 16 * PAGE_BYTES
+"""Spare in a header, so that a state whose numbers grow longer still fits the slots there are."""
+_POPULATE_WRITE: Final = 23
+"""MADV_POPULATE_WRITE, Linux 5.14: the `mmap` module has no name for it."""
+
+
+class Memory:
+    """The slots of one shard as this process sees them: mapped, touched, with a view a tensor."""
+
+    def __init__(self, pair: SlotPair, copier: Copier) -> None:
+        self._pair = pair
+        self._copier = copier
+        self._layout: Layout | None = None
+        self._slots: list[torch.Tensor] = []
+        self._views: list[Tensors] = []
+
+    def write(self, packed: Packed, version: Version, shard: int, shards: int) -> bool:
+        """Copy a state into a free slot; False, and nothing done, if there is none.
+
+        Raises:
+            NoRoomError: It needs more memory than there is.
+        """
+        header = self._header(packed)
+        slot = self._pair.begin()
+        if slot is None:
+            return False
+        memory, targets = self._slots[slot], self._views[slot]
+        memory[: len(header)].copy_(torch.frombuffer(bytearray(header), dtype=torch.uint8))
+        self._copier.copy([(targets[name], packed.tensors[name]) for name in targets])
+        assert self._layout is not None, "the header was made for it"
+        written = Word(
+            0, "ready", version.generation, version.step, shard, shards, self._layout.total_bytes
+        )
+        self._pair.finish(slot, written)
+        return True
+
+    def versions(self) -> list[Version]:
+        """Of the good slots, newest first."""
+        return [Version(*word.version) for _, word in self._pair.ready()]
+
+    def read(self, version: Version, shard: int, shards: int) -> Packed | None:
+        """A shard that a good slot holds; its tensors are the slot's, so copy before writing.
+
+        Raises:
+            DamagedError: What is in the slot is no shard.
+        """
+        wanted = (version, shard, shards)
+        for slot, word in self._pair.ready():
+            if (Version(*word.version), word.shard, word.shards) == wanted:
+                return self._read(slot, word)
+        return None
+
+    def _read(self, slot: int, word: Word) -> Packed:
+        if not self._slots:
+            self._map()
+        memory = self._slots[slot]
+        source = Path(f"/proc/self/fd/{self._pair.fd}")
+        begin = memoryview(memory[: word.total_bytes].numpy().data)
+        layout = parse_layout(source, begin, word.total_bytes)
+        return Packed(layout.state, views(memory, layout))
+
+    def forget_beyond(self, step: int, generation: int) -> None:
+        """Drop what an older generation than this saved after ``step``: it was given up (R26)."""
+        for slot, word in self._pair.ready():
+            if word.generation < generation and word.step > step:
+                self._pair.forget(slot)
+
+    def _header(self, packed: Packed) -> bytes:
+        """The header for this state; lays the slots out anew if its tensors are others."""
+        if self._layout is not None and self._fits(packed.tensors, self._layout):
+            header = self._layout.header_with(packed.text)
+            if header is not None:
+                return header
+        pieces = [piece_of(name, tensor) for name, tensor in packed.tensors.items()]
+        short = lay_out(pieces, packed.text)
+        layout = lay_out(pieces, packed.text, header_bytes=len(short.header) + ROOM_BYTES)
+        if layout.total_bytes > self._pair.slot_bytes:
+            self._slots, self._views = [], []
+            self._pair.resize(layout.total_bytes)
+        if not self._slots:
+            self._map()
+        self._layout = layout
+        self._views = [views(memory, layout) for memory in self._slots]
+        return layout.header
+
+    def _fits(self, tensors: Tensors, layout: Layout) -> bool:
+        if len(tensors) != len(layout.pieces):
+            return False
+        known = self._views[0]
+        return all(
+            (there := known.get(name)) is not None
+            and there.shape == tensor.shape
+            and there.dtype == tensor.dtype
+            for name, tensor in tensors.items()
+        )
+
+    def _map(self) -> None:
+        """Map both slots and touch every page now, so that no copy has to wait for one."""
+        whole = mmap.mmap(self._pair.fd, CONTROL_BYTES + SLOTS * self._pair.slot_bytes)
+        try:
+            whole.madvise(_POPULATE_WRITE)
+        except OSError as error:  # an old kernel: the first copy touches them
+            log.info("snapshot memory is not touched in advance: %s", error)
+        memory = torch.frombuffer(whole, dtype=torch.uint8)
+        size = self._pair.slot_bytes
+        places = [self._pair.place(slot) for slot in range(SLOTS)]
+        self._slots = [memory[place : place + size] for place in places]
+        self._copier.prepare(memory)
+
+
+class Snapshots:
+    """What this worker keeps for itself, and for its member what all ranks share.
+
+    Attributes:
+        skipped: Snapshots left out because both slots were in use.
+        seconds: How long training stood still for the newest one.
+    """
+
+    def __init__(self, state: SlotPair, rank: SlotPair, copier: Copier) -> None:
+        self.skipped = 0
+        self.seconds = 0.0
+        self._state = Memory(state, copier)
+        self._rank = Memory(rank, copier)
+
+    def take(self, version: Version, place: Place, capture: Callable[[], Packed], own: str) -> bool:
+        """Keep the state and what is this rank's own; whether both found a place.
+
+        Of a member's workers the first keeps the state, which is the same on all of them.
+
+        Args:
+            version: Of the state; the generation is the running one.
+            place: This worker's.
+            capture: Gives the state, with the live tensors.
+            own: What this rank has for itself, as JSON.
+
+        Raises:
+            NoRoomError: It needs more memory than there is.
+        """
+        began = time.perf_counter()
+        kept = self._rank.write(Packed(own, {}), version, place.rank, place.world_size)
+        if kept and place.local_rank == 0:
+            kept = self._state.write(capture(), version, 0, 1)
+        self.seconds = time.perf_counter() - began
+        if not kept:
+            self.skipped += 1
+            log.info("snapshot of step %d left out: the slots are in use", version.step)
+        return kept
+
+    def newest(self, history: Sequence[GenerationStart] = ()) -> Version:
+        """The newest state in memory that no generation went back behind (R26), or `NOTHING`."""
+        good = (one for one in self._state.versions() if not is_void(one, history))
+        return next(good, NOTHING)
+
+    def read_state(self, version: Version) -> Packed | None:
+        """That state; its tensors are the memory's own."""
+        return self._state.read(version, 0, 1)
+
+    def read_own(self, version: Version, place: Place) -> str | None:
+        """What this rank had for itself then; None if ranks were others."""
+        packed = self._rank.read(version, place.rank, place.world_size)
+        return packed.text if packed else None
+
+    def forget_beyond(self, step: int, generation: int) -> None:
+        """Drop what older generations saved after ``step``: that future was given up (R26)."""
+        self._state.forget_beyond(step, generation)
+        self._rank.forget_beyond(step, generation)
