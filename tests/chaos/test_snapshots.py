@@ -1,9 +1,12 @@
 """Snapshots in memory and what is made durable of them, with real processes that are killed."""
 
+import asyncio
 import os
+import random
 import signal
 from pathlib import Path
 
+import pytest
 from everstep_checkpoint.storage import verify_shard
 from everstep_contract.facts.checkpoint import SaveFailed, ShardPrepared
 from everstep_contract.manifest import ShardFile
@@ -13,6 +16,9 @@ from support.agent_core import seat
 from support.agent_home import AgentHome, agent_home, gone
 from support.fake_worker import NUMBER
 from support.polling import eventually
+
+KILLED_KIB = 8192
+"""Large enough for a kill to come in the middle of a copy or of a file."""
 
 
 async def stepping(home: AgentHome, generation: int = 1) -> None:
@@ -143,3 +149,46 @@ async def test_a_job_that_ends_takes_its_flusher_with_it(tmp_path: Path) -> None
         home.agent.hear(Terminate("SIGTERM"))
         await eventually(lambda: home.status == 143)
         await gone(flusher)
+
+
+async def kill_somebody(home: AgentHome, generation: int, chance: random.Random) -> int:
+    """SIGKILL the worker or the flusher at some moment; the generation that runs afterwards."""
+    await asyncio.sleep(chance.uniform(0, 0.1))
+    if chance.random() < 0.5 and home.agent.flusher_pid:
+        os.kill(home.agent.flusher_pid, signal.SIGKILL)
+        return generation
+    (worker,) = home.pids
+    os.kill(worker, signal.SIGKILL)
+    await gone(worker)
+    await home.order(generation + 1)
+    await home.reaches("stepping", generation + 1)
+    return generation + 1
+
+
+def require_whole_files(folder: Path) -> None:
+    """Whatever has a shard's name is whole, told of or not, and is the step that it is named by."""
+    for path in folder.rglob("[!.]*.safetensors"):
+        step = int(path.parent.name.rpartition("-s")[2])
+        assert path.read_bytes() == NUMBER.pack(step) * (KILLED_KIB * 1024 // NUMBER.size)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("trials", [20, pytest.param(200, marks=pytest.mark.slow)])
+async def test_no_kill_of_a_worker_or_a_flusher_makes_a_part_of_a_shard_pass_for_one(
+    tmp_path: Path, trials: int
+) -> None:
+    chance = random.Random(trials)
+    limits = Limits(max_restarts=trials)
+    behaviour = f"saves-{KILLED_KIB}"
+    async with agent_home(tmp_path, behaviour, limits=limits, storage=tmp_path) as home:
+        await stepping(home)
+        generation = 1
+        for _ in range(trials):
+            generation = await kill_somebody(home, generation, chance)
+            newest = max((fact.step for fact in prepared(home)), default=0)
+            await saved(home, step=newest + 1)
+        assert len(prepared(home)) >= trials
+        for fact in prepared(home):
+            require_sound(fact)
+        require_whole_files(tmp_path)
+        assert {failed.trouble for failed in home.events(SaveFailed)} <= {"overwritten"}
