@@ -6,6 +6,7 @@ import random
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 from everstep_checkpoint.storage import verify_shard
 from everstep_contract.facts.checkpoint import SaveFailed, ShardPrepared
@@ -16,6 +17,7 @@ from support.agent_core import seat
 from support.agent_home import AgentHome, agent_home, gone
 from support.fake_worker import NUMBER
 from support.polling import eventually
+from support.small_disk import small_disk
 
 KILLED_KIB = 8192
 """Large enough for a kill to come in the middle of a copy or of a file."""
@@ -149,6 +151,47 @@ async def test_a_job_that_ends_takes_its_flusher_with_it(tmp_path: Path) -> None
         home.agent.hear(Terminate("SIGTERM"))
         await eventually(lambda: home.status == 143)
         await gone(flusher)
+
+
+async def test_a_signal_to_the_whole_group_leaves_the_flusher_to_its_agent(tmp_path: Path) -> None:
+    async with agent_home(tmp_path, "saves-512", storage=tmp_path) as home:
+        await stepping(home)
+        before = await saved(home)
+        flusher = home.agent.flusher_pid
+        for end in (signal.SIGTERM, signal.SIGINT):
+            os.kill(flusher, end)
+        await saved(home, step=before.step + 1)
+        assert home.agent.flusher_pid == flusher
+
+
+async def test_ec56_a_full_disk_stops_no_step_and_is_written_again_when_there_is_room(
+    tmp_path: Path,
+) -> None:
+    with small_disk(tmp_path, mib=5) as disk:
+        filler = disk / "others"
+        filler.write_bytes(bytes(4 << 20))
+        async with agent_home(tmp_path, "saves-2048", storage=disk) as home:
+            await stepping(home)
+            await eventually(lambda: "full" in {one.trouble for one in home.events(SaveFailed)})
+            assert prepared(home) == []
+            full_at = home.report.step
+            await eventually(lambda: home.report.step > full_at + 20)
+            filler.unlink()
+            require_sound(await saved(home))
+
+
+async def test_ec76_the_flusher_grows_no_larger_with_each_save(tmp_path: Path) -> None:
+    async with agent_home(tmp_path, "saves-512", storage=tmp_path) as home:
+        await stepping(home)
+        await eventually(lambda: len(prepared(home)) >= 10)
+        flusher, early = home.agent.flusher_pid, resident_bytes(home.agent.flusher_pid)
+        await eventually(lambda: len(prepared(home)) >= 200, within_seconds=60)
+        assert home.agent.flusher_pid == flusher
+        assert resident_bytes(flusher) <= 1.05 * early
+
+
+def resident_bytes(pid: int) -> int:
+    return int(psutil.Process(pid).memory_info().rss)
 
 
 async def kill_somebody(home: AgentHome, generation: int, chance: random.Random) -> int:
