@@ -8,8 +8,12 @@ import signal
 import time
 from pathlib import Path
 
+from everstep_checkpoint.layout import read_layout
+from everstep_checkpoint.storage import verify_shard
+from everstep_contract.facts.checkpoint import ShardPrepared
 from everstep_contract.facts.member import MemberFormed
 from everstep_contract.facts.worker import WorkerExited
+from everstep_contract.manifest import ShardFile
 from everstep_trainer.page import VOUCHED_SECONDS
 from support.agent_fleet import Fleet
 from support.polling import eventually
@@ -17,11 +21,11 @@ from support.polling import eventually
 TINY_TRAINING = Path(__file__).parents[1] / "support" / "tiny_training.py"
 
 
-async def training(agents: Fleet, members: int, *, nproc: int = 1) -> None:
-    """So many members, some steps into generation 1."""
+async def training(agents: Fleet, members: int, *, nproc: int = 1, **changes: str) -> None:
+    """So many members, some steps into generation 1; with changes of their environment."""
     for _ in range(members):
         arguments = ("--nproc-per-node", str(nproc), str(TINY_TRAINING), str(agents.folder))
-        await agents.start_script(*arguments)
+        await agents.start_script(*arguments, **changes)
     await agents.all_are("ready", 0)
     await agents.order(1, tuple(range(members)))
     await stepping(agents, 1, *range(members))
@@ -137,3 +141,25 @@ async def test_ec12_a_member_frozen_before_its_optimizer_steps_does_not_step_whe
 def steps_of(folder: Path, pid: int) -> list[str]:
     """One worker's notes."""
     return (folder / f"tiny-{pid}").read_text().splitlines()
+
+
+async def test_what_all_members_make_durable_of_a_step_is_one_whole_checkpoint(
+    agents: Fleet,
+) -> None:
+    checkpoints = agents.folder / "checkpoints"
+    checkpoints.mkdir()
+    await training(agents, 2, EVERSTEP_CHECKPOINT_ROOT=str(checkpoints))
+
+    def shards() -> dict[tuple[str, int], ShardPrepared]:
+        told: list[ShardPrepared] = agents.events(ShardPrepared)
+        newest = max((fact.step for fact in told), default=0)
+        return {(fact.kind, fact.shard): fact for fact in told if fact.step == newest}
+
+    await eventually(lambda: len(shards()) == 3, within_seconds=60)
+    assert set(shards()) == {("state", 0), ("rank", 0), ("rank", 1)}
+    (folder,) = {Path(fact.path).parent for fact in shards().values()}
+    for fact in shards().values():
+        name = Path(fact.path).name
+        shard = ShardFile(file=name, total_bytes=fact.total_bytes, xxh3_128=fact.xxh3_128)
+        verify_shard(folder, shard)
+        read_layout(folder / name)
