@@ -62,7 +62,7 @@ def write(
     """One shard, number ``at[0]`` of ``at[1]``."""
     shard, shards = at
     layout = lay_out(list(tensors), json.dumps({kind: shard}))
-    body = [bytes(_raw(tensors[piece]).tolist()) for piece in layout.pieces]
+    body = [_raw(tensors[piece]).numpy().data for piece in layout.pieces]
     file = file_of(kind, shard, shards)
     written = write_shard(folder, file, [layout.header, *body])
     return written.model_copy(update={"kind": kind, "shard": shard})

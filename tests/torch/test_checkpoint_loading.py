@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from everstep_checkpoint.storage import CHUNK_BYTES
 from everstep_trainer.library.loading import load_rank, load_state
 from everstep_trainer.library.regions import Region, region_of
 from safetensors import safe_open
@@ -120,3 +121,18 @@ def test_each_rank_finds_what_it_saved_for_itself(tmp_path: Path) -> None:
         '{"rank": 2}',
         None,
     ]
+
+
+def test_a_load_takes_memory_for_the_state_once_and_a_few_chunks(tmp_path: Path) -> None:
+    large = {f"{at}.weight": torch.rand(1 << 22) for at in range(8)}  # of 16 MiB each
+    folder, manifest = save(tmp_path, tensors=large | WHOLE)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts from what there is now
+    before = _peak_bytes()
+    loaded = load_state(folder, manifest)
+    state = sum(tensor.nbytes for tensor in loaded.tensors.values())
+    assert _peak_bytes() - before < state + 6 * CHUNK_BYTES
+
+
+def _peak_bytes() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
