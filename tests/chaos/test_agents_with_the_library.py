@@ -11,7 +11,7 @@ from pathlib import Path
 from everstep_checkpoint.layout import read_layout
 from everstep_checkpoint.storage import verify_shard
 from everstep_contract.facts.checkpoint import ShardPrepared
-from everstep_contract.facts.member import MemberFormed
+from everstep_contract.facts.member import MemberFormed, MemberLeft
 from everstep_contract.facts.worker import WorkerExited
 from everstep_contract.manifest import ShardFile
 from everstep_trainer.page import VOUCHED_SECONDS
@@ -141,6 +141,22 @@ async def test_ec12_a_member_frozen_before_its_optimizer_steps_does_not_step_whe
 def steps_of(folder: Path, pid: int) -> list[str]:
     """One worker's notes."""
     return (folder / f"tiny-{pid}").read_text().splitlines()
+
+
+async def test_ec45_a_job_whose_members_are_terminated_saves_the_step_that_it_has_come_to(
+    agents: Fleet,
+) -> None:
+    checkpoints = agents.folder / "checkpoints"
+    checkpoints.mkdir()
+    await training(agents, 2, EVERSTEP_CHECKPOINT_ROOT=str(checkpoints))
+    seen = agents.step(0)
+    assert agents.events(ShardPrepared) == []
+    for agent in agents.agents:
+        agent.send_signal(signal.SIGTERM)
+    await eventually(lambda: len(agents.events(MemberLeft)) == 2)
+    await eventually(lambda: {"state", "rank"} == {f.kind for f in agents.events(ShardPrepared)})
+    (state,) = (fact for fact in agents.events(ShardPrepared) if fact.kind == "state")
+    assert state.step >= seen
 
 
 async def test_what_all_members_make_durable_of_a_step_is_one_whole_checkpoint(

@@ -99,6 +99,11 @@ class Generation:
             self._modules, self._wrapped, self._step = (), [], None
         return self.outcome is not None
 
+    def save_what_is_left(self) -> None:
+        """No other generation follows for now, and this process may end meanwhile (EC-45)."""
+        if self._has_agreed and self._worker.state.take_left(self.number, self._place):
+            self._make_durable()
+
     def track(self, *, frozen: nn.Module | Iterable[nn.Module] = (), **objects: object) -> None:
         """Say what the state is made of, and bring it to the newest that a living worker holds.
 

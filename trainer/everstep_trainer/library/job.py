@@ -97,7 +97,10 @@ class Job:
                 if isinstance(outcome, Broken):
                     self._report(outcome, order, while_forming=outcome is formed)
                     ending.end("it broke")  # those who wait for this worker learn it, too
-                order = self._next_assignment(self._leave(order, outcome))
+                newer = self._leave(order, outcome)
+                if isinstance(formed, Generation) and not isinstance(newer, Assignment):
+                    formed.save_what_is_left()
+                order = self._next_assignment(newer)
         finally:
             self._orders.watch(None)
             backend.leave()

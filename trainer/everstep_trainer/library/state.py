@@ -2,11 +2,13 @@
 
 import itertools
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from everstep_checkpoint.errors import NoRoomError
 from torch.utils.hooks import RemovableHandle
 
 from everstep_trainer.library.agreement import (
@@ -37,6 +39,8 @@ from everstep_trainer.library.tree import Packed, pack, unpack
 from everstep_trainer.library.turn import TurnStart
 from everstep_trainer.library.versions import NOT_WHOLE, StepCount
 from everstep_trainer.page import Page
+
+log = logging.getLogger("everstep")
 
 
 @dataclass(frozen=True)
@@ -189,6 +193,20 @@ class JobState:
     def take_last(self, generation: int, place: Place) -> bool:
         """Training is over: keep its end; False if there is no room for it just now."""
         return self._snapshot(generation, place, capture_rng(), durable=True)
+
+    def take_left(self, generation: int, place: Place) -> bool:
+        """The generation is left, and none follows for now: keep what it has come to.
+
+        Returns:
+            Whether a snapshot was taken that is to be made durable.
+        """
+        if not self.lacks_a_checkpoint or self.version == NOT_WHOLE:
+            return False
+        try:
+            return self._snapshot(generation, place, self._rng or capture_rng(), durable=True)
+        except NoRoomError as error:
+            log.warning("step %d is not saved: %s", self.step, error)
+            return False
 
     def _snapshot(
         self, generation: int, place: Place, rng: dict[str, Any], *, durable: bool
