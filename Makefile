@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
 SEEDS ?= 1000
-BENCH ?= heal overhead quiet
+BENCH ?= heal overhead checkpoint quiet
 DRILL ?= --against torchrun
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
@@ -46,6 +46,6 @@ sim: $(READY) ## Simulated histories of faults; SEEDS=n of them
 contract: $(READY) ## Generate proto/ from the models
 	$(RUN) -m everstep_contract proto
 
-bench: $(READY) ## Measure; BENCH="heal rows overhead quiet" chooses (rows: an hour)
+bench: $(READY) ## Measure; BENCH="heal rows overhead checkpoint quiet" chooses (rows: an hour)
 	@for topic in $(BENCH); do PYTHONPATH=tests $(RUN) -m bench.$$topic || failed=1; done; \
 	    exit $${failed:-0}

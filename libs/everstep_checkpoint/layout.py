@@ -66,6 +66,7 @@ class Layout:
         places: Of each piece, its first byte in the file.
         total_bytes: Of the file.
         state: What is no tensor, as JSON.
+        state_at: Where in the header the state stands, padded with spaces to ``state_bytes``.
     """
 
     header: bytes
@@ -73,14 +74,17 @@ class Layout:
     places: Mapping[str, int]
     total_bytes: int
     state: str
-    _frame: tuple[str, str]
+    state_at: int
+    state_bytes: int
 
-    def header_with(self, state: str) -> bytes | None:
-        """The header of a shard of the same tensors with another state; None if it has no room.
+    def room_for(self, state: str) -> bytes | None:
+        """What stands from `state_at` on, `state_bytes` long, if the state is another one.
 
-        Cheap enough for every step: what describes the tensors is not made anew.
+        So the header of the same tensors with another state costs no more than that state. None if
+        there is no room for it.
         """
-        return _header(self._frame, state, len(self.header))
+        text = json.dumps(state).encode()
+        return text.ljust(self.state_bytes) if len(text) <= self.state_bytes else None
 
 
 def lay_out(pieces: Sequence[Piece], state: str, *, header_bytes: int = 0) -> Layout:
@@ -106,33 +110,27 @@ def lay_out(pieces: Sequence[Piece], state: str, *, header_bytes: int = 0) -> La
         end += piece.total_bytes
         place = [begins[piece.name], end]
         fields[piece.name] = {"dtype": piece.dtype, "shape": piece.shape, "data_offsets": place}
-    frame = _frame(ordered, fields)
-    header = _header(frame, state, header_bytes) or _header(frame, state, None)
-    assert header is not None, "without a bound any state fits"
+    before, after = _frame(ordered, fields)
+    text = json.dumps(state).encode()
+    least = len(before) + len(text) + len(after)
+    size = max(header_bytes, least)
+    padded = text.ljust(len(text) + size + -size % PAGE_BYTES - least)
+    header = before + padded + after
+    header = _LENGTH.pack(len(header) - _LENGTH.size) + header[_LENGTH.size :]
     places = {name: len(header) + begin for name, begin in begins.items()}
-    return Layout(header, ordered, places, len(header) + end, state, frame)
+    return Layout(header, ordered, places, len(header) + end, state, len(before), len(padded))
 
 
-def _frame(ordered: Sequence[Piece], fields: Mapping[str, Any]) -> tuple[str, str]:
-    """What stands before and after the state in the header's JSON."""
+def _frame(ordered: Sequence[Piece], fields: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """What stands before the state in the header, from its length on, and what stands after."""
     metadata = {
         "format": "pt",
         **DCP_VERSION,
         DCP_SHARDING_KEY: json.dumps({p.name: {"saved_offsets": _offsets(p)} for p in ordered}),
     }
     before = f'{{"__metadata__": {json.dumps(metadata)[:-1]}, "{STATE_KEY}": '
-    tensors = json.dumps(fields)[1:]
-    return before, f"}}, {tensors}" if fields else "}}"
-
-
-def _header(frame: tuple[str, str], state: str, header_bytes: int | None) -> bytes | None:
-    before, after = frame
-    text = f"{before}{json.dumps(state)}{after}".encode()
-    if header_bytes is not None and _LENGTH.size + len(text) > header_bytes:
-        return None
-    text += b" " * (max(header_bytes or 0, _LENGTH.size + len(text)) - _LENGTH.size - len(text))
-    text += b" " * (-(_LENGTH.size + len(text)) % PAGE_BYTES)
-    return _LENGTH.pack(len(text)) + text
+    after = f"}}, {json.dumps(fields)[1:]}" if fields else "}}"
+    return bytes(_LENGTH.size) + before.encode(), after.encode()
 
 
 def read_layout(path: Path) -> Layout:

@@ -25,7 +25,7 @@ from everstep_trainer.library.tree import Packed, Tensors
 
 log = logging.getLogger("everstep")
 
-ROOM_BYTES: Final = 16 * PAGE_BYTES
+ROOM_BYTES: Final = 4 * PAGE_BYTES
 """Spare in a header, so that a state whose numbers grow longer still fits the slots there are."""
 _POPULATE_WRITE: Final = 23
 """MADV_POPULATE_WRITE, Linux 5.14: the `mmap` module has no name for it."""
@@ -40,6 +40,7 @@ class Memory:
         self._layout: Layout | None = None
         self._slots: list[torch.Tensor] = []
         self._views: list[Tensors] = []
+        self._laid_out = set[int]()  # slots whose header is this layout's
 
     def write(self, packed: Packed, version: Version, shard: int, shards: int) -> bool:
         """Copy a state into a free slot; False, and nothing done, if there is none.
@@ -47,16 +48,18 @@ class Memory:
         Raises:
             NoRoomError: It needs more memory than there is.
         """
-        header = self._header(packed)
+        layout, state = self._prepare(packed)
         slot = self._pair.begin()
         if slot is None:
             return False
         memory, targets = self._slots[slot], self._views[slot]
-        memory[: len(header)].copy_(torch.frombuffer(bytearray(header), dtype=torch.uint8))
+        if slot not in self._laid_out:
+            _put(memory, 0, layout.header)
+            self._laid_out.add(slot)
+        _put(memory, layout.state_at, state)
         self._copier.copy([(targets[name], packed.tensors[name]) for name in targets])
-        assert self._layout is not None, "the header was made for it"
         written = Word(
-            0, "ready", version.generation, version.step, shard, shards, self._layout.total_bytes
+            0, "ready", version.generation, version.step, shard, shards, layout.total_bytes
         )
         self._pair.finish(slot, written)
         return True
@@ -92,12 +95,16 @@ class Memory:
             if word.generation < generation and word.step > step:
                 self._pair.forget(slot)
 
-    def _header(self, packed: Packed) -> bytes:
-        """The header for this state; lays the slots out anew if its tensors are others."""
-        if self._layout is not None and self._fits(packed.tensors, self._layout):
-            header = self._layout.header_with(packed.text)
-            if header is not None:
-                return header
+    def _prepare(self, packed: Packed) -> tuple[Layout, bytes]:
+        """Where everything goes, laid out anew if the tensors are others; and the state's text."""
+        layout = self._layout
+        if layout is not None and self._fits(packed.tensors, layout):
+            state = layout.room_for(packed.text)
+            if state is not None:
+                return layout, state
+        return self._lay_out(packed)
+
+    def _lay_out(self, packed: Packed) -> tuple[Layout, bytes]:
         pieces = [piece_of(name, tensor) for name, tensor in packed.tensors.items()]
         short = lay_out(pieces, packed.text)
         layout = lay_out(pieces, packed.text, header_bytes=len(short.header) + ROOM_BYTES)
@@ -106,9 +113,11 @@ class Memory:
             self._pair.resize(layout.total_bytes)
         if not self._slots:
             self._map()
-        self._layout = layout
+        self._layout, self._laid_out = layout, set()
         self._views = [views(memory, layout) for memory in self._slots]
-        return layout.header
+        state = layout.room_for(packed.text)
+        assert state is not None, "it was laid out for this state"
+        return layout, state
 
     def _fits(self, tensors: Tensors, layout: Layout) -> bool:
         if len(tensors) != len(layout.pieces):
@@ -133,6 +142,10 @@ class Memory:
         places = [self._pair.place(slot) for slot in range(SLOTS)]
         self._slots = [memory[place : place + size] for place in places]
         self._copier.prepare(memory)
+
+
+def _put(memory: torch.Tensor, at: int, raw: bytes) -> None:
+    memory[at : at + len(raw)].copy_(torch.frombuffer(bytearray(raw), dtype=torch.uint8))
 
 
 class Snapshots:
