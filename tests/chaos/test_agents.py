@@ -6,6 +6,7 @@ import signal
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from everstep_contract.facts.checkpoint import ShardPrepared
 from everstep_contract.facts.job import StepAdvanced
 from everstep_contract.facts.member import MemberFormed, MemberLeft
 from everstep_contract.facts.worker import WorkerExited
@@ -74,6 +75,18 @@ async def test_a_killed_agent_takes_all_its_children_and_no_one_elses(agents: Fl
     for pid in family:
         await gone(pid)
     os.kill(agents.pids(1)[0], 0)
+
+
+async def test_a_killed_agent_takes_a_busy_flusher_with_it(agents: Fleet) -> None:
+    await agents.start("saves-4096", EVERSTEP_CHECKPOINT_ROOT=str(agents.folder))
+    await agents.all_are("ready", 0)
+    await agents.order(1, (0,))
+    await eventually(lambda: agents.events(ShardPrepared))
+    family = descendants(agents.agents[0].pid)
+    assert len(family) == 4  # zygote, worker, store host, flusher
+    agents.agents[0].send_signal(signal.SIGKILL)
+    for pid in family:
+        await gone(pid)
 
 
 async def test_r11_probes_tell_the_living_the_killed_and_the_frozen_apart(agents: Fleet) -> None:

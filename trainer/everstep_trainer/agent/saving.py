@@ -1,7 +1,7 @@
 """Which snapshots become durable, when, and what is told of it (R24, R26)."""
 
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from everstep_contract.facts.checkpoint import SaveFailed, SaveTrouble, ShardPrepared
 from everstep_contract.orders import Order
@@ -12,6 +12,8 @@ from everstep_trainer.agent.inputs import ShardUnwritten, ShardWritten, Snapshot
 from everstep_trainer.agent.model import AgentState, Me
 from everstep_trainer.agent.snapshots import Breakpoint, Due, Occasion, Save, Snapshot
 from everstep_trainer.link import CheckpointDue
+
+MAX_DETAIL: Final = 2000
 
 
 def hear_due(state: AgentState, local_rank: int, message: CheckpointDue) -> Turn:
@@ -202,6 +204,6 @@ def _failed(me: Me, save: Save, trouble: SaveTrouble, detail: str, moment: Momen
         shard=snapshot.shard,
         trouble=trouble,
         attempt=save.attempt,
-        detail=detail,
+        detail=detail[:MAX_DETAIL],
     )
     return Publish(failed)

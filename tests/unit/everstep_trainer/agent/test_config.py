@@ -90,3 +90,9 @@ def test_the_address_is_the_pods_or_the_one_that_nats_is_reached_from() -> None:
 def test_an_address_must_be_numeric() -> None:
     with pytest.raises(OSError, match=r"not known|numeric|supported"):
         settings(pod_ip="localhost").host()
+
+
+@pytest.mark.parametrize(("root", "has_storage"), [("", False), ("/checkpoints", True)])
+def test_without_a_folder_for_checkpoints_none_is_written(root: str, has_storage: bool) -> None:
+    given = settings(job_name="llama", checkpoint_root=root)
+    assert me(given, COMMAND, PEER).has_storage is has_storage

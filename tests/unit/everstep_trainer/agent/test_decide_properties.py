@@ -1,18 +1,24 @@
 """Whatever an agent hears in whatever order: what it does stays within the protocol."""
 
+from everstep_contract.facts.checkpoint import SaveFailed, ShardPrepared
 from everstep_contract.orders import Order
 from everstep_trainer.agent.effects import (
     Effect,
     Exit,
     KillWorker,
+    Publish,
     Report,
     SendToWorker,
     StartWorker,
+    WriteShard,
 )
 from everstep_trainer.agent.inputs import (
     Input,
     OrderHeard,
     PeersReached,
+    ShardUnwritten,
+    ShardWritten,
+    SnapshotsSeen,
     StoreDied,
     StoreUp,
     Terminate,
@@ -22,12 +28,15 @@ from everstep_trainer.agent.inputs import (
     WorkerStarted,
 )
 from everstep_trainer.agent.model import AgentState, Limits
+from everstep_trainer.agent.snapshots import Breakpoint, Due, Snapshot
 from everstep_trainer.link import (
     Assignment,
+    CheckpointDue,
     Failed,
     Finished,
     FirstStep,
     Formed,
+    FoundDamage,
     Hello,
     Left,
     Parked,
@@ -82,6 +91,8 @@ def _words(generation: int, fork: int, version: int) -> st.SearchStrategy[ToAgen
                 peer_ranks=(0, 9),
                 detail="reset",
             ),
+            CheckpointDue(generation=generation, step=step, writes_state=fork == 0),
+            FoundDamage(checkpoint=f"g{generation}-s{step}", detail="its hash is another"),
             Finished(step=step),
         ]
     )
@@ -90,6 +101,26 @@ def _words(generation: int, fork: int, version: int) -> st.SearchStrategy[ToAgen
 WORDS = st.tuples(GENERATIONS.filter(bool), st.integers(0, 1), st.integers(-1, 9)).flatmap(
     lambda told: _words(*told)
 )
+SNAPSHOTS = st.builds(
+    lambda local_rank, kind, step: Snapshot(local_rank, kind, 1, step, local_rank, 2, 10),
+    RANKS,
+    st.sampled_from(["state", "rank"]),
+    st.integers(1, 3),
+)
+OCCASIONS = st.one_of(
+    st.builds(Due, RANKS, st.just(1), st.integers(1, 3), st.just(("rank", "state"))),
+    st.builds(Breakpoint, st.booleans()),
+)
+SAVES: st.SearchStrategy[Input] = st.one_of(
+    st.builds(SnapshotsSeen, OCCASIONS, st.lists(SNAPSHOTS, max_size=4).map(tuple)),
+    SNAPSHOTS.map(lambda one: ShardWritten(one, "/checkpoints/a", 10, "0" * 32, 1.0)),
+    st.builds(
+        ShardUnwritten,
+        SNAPSHOTS,
+        st.sampled_from(["full", "unwritable", "overwritten"]),
+        st.just("so it was"),
+    ),
+)
 INPUTS: st.SearchStrategy[Input] = st.one_of(
     ORDERS,
     st.builds(WorkerSaid, RANKS, st.integers(1, 3), WORDS),
@@ -97,6 +128,7 @@ INPUTS: st.SearchStrategy[Input] = st.one_of(
     st.builds(WorkerDied, RANKS, st.integers(1, 3), st.sampled_from([KILLED, CRASHED, FINISHED])),
     st.just(StoreUp(seat(0).store)),
     st.just(StoreDied()),
+    SAVES,
     st.builds(PeersReached, st.builds(verdict, st.integers(1, 5), st.integers(0, 1))),
     st.builds(lambda up, step: Tick(up, (page(step), None)), st.booleans(), st.integers(0, 20)),
 )
@@ -107,7 +139,7 @@ FEW = settings(max_examples=40, deadline=None)
 
 def live(history: list[tuple[Input, float]]) -> list[tuple[AgentState, Input, tuple[Effect, ...]]]:
     """Every state an agent was in before each input, and what it did then."""
-    core = Core(nproc=2, limits=Limits(max_restarts=50))
+    core = Core(nproc=2, has_storage=True, limits=Limits(max_restarts=50))
     turns = []
     for heard, pause in history:
         core.seconds += pause
@@ -192,6 +224,27 @@ def test_r21_what_was_left_is_never_taken_back(history: list[tuple[Input, float]
     for state, _, _ in live(history):
         assert left <= state.left_generation < max(state.generation, 1)
         left = state.left_generation
+
+
+@given(HISTORIES)
+@FEW
+def test_a_shard_is_told_durable_only_of_a_write_that_was_asked_for_and_each_write_is_told_once(
+    history: list[tuple[Input, float]],
+) -> None:
+    asked: list[Snapshot] = []
+    for _, heard, effects in live(history):
+        told = [e for e in effects if isinstance(e, Publish) and isinstance(e.event, ShardPrepared)]
+        if told:
+            assert isinstance(heard, ShardWritten)
+            assert len(told) == 1
+            asked.remove(heard.snapshot)
+        for effect in effects:
+            if isinstance(effect, WriteShard):
+                assert effect.snapshot not in asked
+                asked.append(effect.snapshot)
+            if isinstance(effect, Publish) and isinstance(effect.event, SaveFailed):
+                failed = (effect.event.generation, effect.event.step, effect.event.kind)
+                asked = [one for one in asked if (*one.version, one.kind) != failed]
 
 
 @given(HISTORIES)

@@ -5,13 +5,18 @@ import asyncio
 from everstep_bus.background import background
 from everstep_bus.memory import MemoryBroker, MemoryBus
 from everstep_contract.base import Event
+from everstep_contract.facts.checkpoint import ShardPrepared
 from everstep_contract.facts.job import StepAdvanced
 from everstep_contract.facts.member import MemberFormed, MemberJoined, MemberLeft
 from everstep_contract.facts.worker import WorkerExited
+from everstep_trainer.agent.inputs import ShardWritten, SnapshotsSeen
 from everstep_trainer.agent.outbox import MAX_KEPT, Outbox, matters
+from everstep_trainer.agent.snapshots import Breakpoint, Snapshot
 from support.agent_core import Core, make_order
 from support.messages import member_left
 from support.polling import collected, eventually
+
+SNAPSHOT = Snapshot(0, "state", generation=1, step=9, shard=0, shards=1, total_bytes=10)
 
 
 def test_what_a_newer_order_has_overtaken_is_not_told_late() -> None:
@@ -45,6 +50,15 @@ def test_a_candidate_says_anew_that_it_is_ready_after_each_order() -> None:
     ready = core.published(MemberJoined)[-1]
     core.order(make_order(1))
     assert not matters(ready, core.state)
+
+
+def test_a_durable_shard_is_told_however_late() -> None:
+    core = Core(has_storage=True).warm().run(make_order(1))
+    core.hear(SnapshotsSeen(Breakpoint(writes_state=True), (SNAPSHOT,)))
+    core.hear(ShardWritten(SNAPSHOT, "/checkpoints/state", 10, "0" * 32, 1.0))
+    (told,) = core.published(ShardPrepared)
+    core.order(make_order(2))
+    assert matters(told, core.state)
 
 
 async def test_a_fact_is_published_once_the_bus_is_back() -> None:

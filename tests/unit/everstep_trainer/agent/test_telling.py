@@ -33,6 +33,31 @@ def test_r16_formed_is_told_once_every_worker_is_in_the_group() -> None:
     assert formed.formed_seconds == pytest.approx(0.5)
 
 
+def test_a_member_tells_where_its_state_came_from_and_when_its_slowest_worker_had_it() -> None:
+    core = Core(nproc=2).warm()
+    core.order(make_order(1, nproc=2))
+    heard_at = core.seconds
+    core.leave()
+    for rank, later in ((0, 0.25), (1, 0.5)):
+        restored = {
+            "source": "disk",
+            "checkpoint": "g1-s5",
+            "chosen_at": heard_at + later,
+            "loaded_at": heard_at + 2 * later,
+        }
+        core.say(core.formed_message(agreed_step=5).model_copy(update=restored), rank)
+    (formed,) = core.published(MemberFormed)
+    assert (formed.source, formed.checkpoint) == ("disk", "g1-s5")
+    assert (formed.chosen_seconds, formed.loaded_seconds) == (0.5, 1.0)
+
+
+def test_a_living_state_is_neither_chosen_nor_loaded() -> None:
+    core = Core().warm().run(make_order(1))
+    (formed,) = core.published(MemberFormed)
+    assert (formed.source, formed.checkpoint) == ("living", "")
+    assert (formed.chosen_seconds, formed.loaded_seconds) == (None, None)
+
+
 def test_r19_a_candidate_is_ready_only_when_warm() -> None:
     core = Core()
     core.tick()
