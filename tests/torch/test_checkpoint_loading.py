@@ -123,6 +123,13 @@ def test_each_rank_finds_what_it_saved_for_itself(tmp_path: Path) -> None:
     ]
 
 
+def test_tensors_are_on_the_cpu_wherever_the_script_has_new_ones(tmp_path: Path) -> None:
+    folder, manifest = save(tmp_path)
+    with torch.device("meta"):
+        loaded = load_state(folder, manifest)
+    assert same(loaded.tensors, WHOLE)
+
+
 def test_a_load_takes_memory_for_the_state_once_and_a_few_chunks(tmp_path: Path) -> None:
     large = {f"{at}.weight": torch.rand(1 << 22) for at in range(8)}  # of 16 MiB each
     folder, manifest = save(tmp_path, tensors=large | WHOLE)

@@ -42,7 +42,7 @@ def derived_rng(material: str, step: int, rank: int) -> dict[str, Any]:
     python = random.Random(seed("python", 256))  # noqa: S311  # training's, not a cipher's
     states: dict[str, Any] = {
         "python": python.getstate(),
-        "torch": torch.Generator().manual_seed(seed("torch", 32)).get_state(),
+        "torch": torch.Generator("cpu").manual_seed(seed("torch", 32)).get_state(),
     }
     if "numpy" in sys.modules:
         drawn = sys.modules["numpy"].random.RandomState(seed("numpy", 32)).get_state()

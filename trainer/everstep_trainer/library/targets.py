@@ -32,7 +32,7 @@ class Targets:
         self._regions = {name: region for name, (_, region) in wanted.items()}
         self._spare = spare
         self.tensors = {
-            name: torch.empty(region.shape, dtype=TORCH_TYPES[dtype])
+            name: torch.empty(region.shape, dtype=TORCH_TYPES[dtype], device="cpu")
             for name, (dtype, region) in wanted.items()
         }
 
