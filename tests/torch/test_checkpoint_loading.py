@@ -123,6 +123,17 @@ def test_each_rank_finds_what_it_saved_for_itself(tmp_path: Path) -> None:
     ]
 
 
+def test_more_chunks_than_there_are_buffers_for_come_back(tmp_path: Path) -> None:
+    small = {f"{at}.small": torch.rand(3 << 16) for at in range(40)}
+    large = {f"{at}.large": torch.rand(5, 1 << 20) for at in range(3)}
+    folder, manifest = save(tmp_path, tensors=small | large)
+    assert same(load_state(folder, manifest).tensors, small | large)
+    halves = {name: Region((5, 1 << 20), (0, 1 << 19), (5, 1 << 19)) for name in large}
+    wanted = {name: region_of(tensor) for name, tensor in small.items()} | halves
+    expected = small | {name: part(large[name], halves[name]) for name in large}
+    assert same(load_state(folder, manifest, wanted).tensors, expected)
+
+
 def test_tensors_are_on_the_cpu_wherever_the_script_has_new_ones(tmp_path: Path) -> None:
     folder, manifest = save(tmp_path)
     with torch.device("meta"):
