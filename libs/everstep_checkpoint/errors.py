@@ -8,9 +8,11 @@ EverstepError
     ├── NoRoomError         too little memory for snapshots
     ├── OverwrittenError    a snapshot was written over while it was read
     ├── StoppedError        somebody ended the reading
+    ├── NoSuchCheckpointError   there is none of this name, or more than one
     └── UnfitError          a file that is no checkpoint of ours, nor can be made one
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from everstep_contract.errors import EverstepError
@@ -74,6 +76,15 @@ class StoppedError(CheckpointError):
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path}: not read to its end")
         self.path = path
+
+
+class NoSuchCheckpointError(CheckpointError):
+    """There is no checkpoint of this name, or several jobs or lineages have one."""
+
+    def __init__(self, name: str, whose: Sequence[str]) -> None:
+        known = f"several have one: {', '.join(whose)}" if whose else "there is none"
+        super().__init__(f"checkpoint {name!r}: {known}")
+        self.name = name
 
 
 class UnfitError(CheckpointError):

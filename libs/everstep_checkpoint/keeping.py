@@ -13,7 +13,7 @@ from everstep_contract.identity import JobKey
 from everstep_contract.manifest import Manifest, Marks
 from everstep_contract.record import GenerationStart
 
-from everstep_checkpoint.errors import DamagedError
+from everstep_checkpoint.errors import DamagedError, NoSuchCheckpointError
 from everstep_checkpoint.retention import Retention, expendable
 from everstep_checkpoint.storage import Storage
 from everstep_checkpoint.validity import Listed
@@ -76,6 +76,29 @@ def of_lineage(listed: Iterable[Listed], lineage: Lineage) -> list[Listed]:
     """Those of one lineage."""
     whose = (lineage.job, lineage.uid)
     return [one for one in listed if (one.manifest.job, one.manifest.lineage) == whose]
+
+
+def named(listed: Iterable[Listed], name: str, job: str | None = None) -> Listed:
+    """The one checkpoint of this name.
+
+    Args:
+        listed: Among which it is looked for.
+        name: As a manifest has it.
+        job: NAMESPACE/NAME, or the uid of one of its lineages, where several have one.
+
+    Raises:
+        NoSuchCheckpointError: There is none, or more than one.
+    """
+    found = [
+        one
+        for one in listed
+        if one.manifest.checkpoint == name
+        and job in (None, str(one.manifest.job), one.manifest.lineage)
+    ]
+    if len(found) != 1:
+        whose = [f"{one.manifest.job} (uid {one.manifest.lineage})" for one in found]
+        raise NoSuchCheckpointError(name, whose)
+    return found[0]
 
 
 def outdated(

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from everstep_cli.contributed import contributed_command
+from everstep_cli.contributed import contributed
 
 
 def main() -> int:
@@ -14,8 +14,11 @@ def main() -> int:
     """
     _fill_standard_streams()
     try:
-        command = contributed_command(*sys.argv[1:2])
-        return command(sys.argv[2:]) if command else _own_command()
+        found = contributed(sys.argv[1:])
+        if found is None:
+            return _own_command()
+        command, arguments = found
+        return command(arguments)
     except KeyboardInterrupt:
         return _complain("interrupted", 1)
 

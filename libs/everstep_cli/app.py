@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from everstep_cli import commands
+from everstep_cli import checkpoint_commands, commands
 from everstep_cli.contributed import contributed_command, contributed_names
 from everstep_cli.drill.faults import FAULTS
 
@@ -28,9 +28,11 @@ def build(asked: str = "") -> Callable[..., object]:
     app.command(help=_drill_help())(commands.drill)
     for command in PLAIN:
         app.command()(command)
-    app.add_typer(commands.checkpoints, name="checkpoints")
-    for name in () if asked in OWN else contributed_names():
-        app.command(name, help=_summary(name))(_elsewhere)
+    app.add_typer(checkpoint_commands.checkpoints, name="checkpoints")
+    for name in () if asked in OWN - {"checkpoints"} else contributed_names():
+        group, _, last = name.rpartition(".")
+        parent = checkpoint_commands.checkpoints if group == "checkpoints" else app
+        parent.command(last, help=_summary(name))(_elsewhere)
     return typer.main.get_command(app)
 
 

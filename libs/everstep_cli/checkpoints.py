@@ -4,16 +4,16 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
 from everstep_checkpoint.errors import DamagedError
-from everstep_checkpoint.keeping import lineages, of_lineage
+from everstep_checkpoint.keeping import lineages, named, of_lineage, read_back
 from everstep_checkpoint.layout import read_layout
 from everstep_checkpoint.storage import Storage
 from everstep_checkpoint.validity import Listed, standings
-from everstep_contract.manifest import Manifest, Standing
+from everstep_contract.manifest import Standing
 from rich.table import Column, Table
 
 from everstep_cli.errors import CommandError
@@ -60,14 +60,15 @@ def _moment(at: datetime | None) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S") if at else "not yet"
 
 
-def show_checkpoint(root: Path, name: str, *, as_json: bool) -> None:
+def show_checkpoint(root: Path, name: str, job: str | None, *, as_json: bool) -> None:
     """Print what a checkpoint holds, by the headers of its shards.
 
     Raises:
-        CommandError: There is no checkpoint of this name, or one of its shards is none.
+        NoSuchCheckpointError: There is no checkpoint of this name.
+        CommandError: One of its shards is none.
     """
     storage = Storage(root)
-    one = _named(storage, [name])[-1]
+    one = named(storage.listed()[0], name, job).manifest
     try:
         layouts = {
             shard.file: read_layout(storage.folder(one) / shard.file) for shard in one.shards
@@ -91,35 +92,35 @@ def show_checkpoint(root: Path, name: str, *, as_json: bool) -> None:
     output().print(table)
 
 
-def _named(storage: Storage, names: Sequence[str]) -> list[Manifest]:
-    listed, _ = storage.listed()
-    found = [one.manifest for one in listed]
-    missing = set(names) - {one.checkpoint for one in found}
-    if missing:
-        raise CommandError(f"no checkpoint {min(missing)!r} below {storage.root}")
-    return [one for one in found if one.checkpoint in names]
-
-
-def verify_and_show(root: Path, names: tuple[str, ...]) -> None:
+def verify_and_show(root: Path, names: tuple[str, ...], *, mark: bool) -> None:
     """Read these checkpoints, or all, back and say which are whole.
+
+    Args:
+        root: Below which they lie.
+        names: Of checkpoints; all without one.
+        mark: Write what is found beside their manifests.
 
     Raises:
         CommandError: There is no checkpoint of one of these names.
         Exit: One of them is damaged.
     """
     storage = Storage(root)
-    if names:
-        chosen, wrong = _named(storage, names), list[DamagedError]()
-    else:
-        listed, wrong = storage.listed()
-        chosen = [one.manifest for one in listed]
-    for one in chosen:
-        try:
-            storage.verify(one)
-        except DamagedError as error:
-            wrong.append(error)
+    listed, unreadable = storage.listed()
+    missing = set(names) - {one.manifest.checkpoint for one in listed}
+    if missing:
+        raise CommandError(f"no checkpoint {min(missing)!r} below {root}")
+    wrong = [] if names else [str(error) for error in unreadable]
+    for one in listed:
+        if names and one.manifest.checkpoint not in names:
+            continue
+        changes = read_back(storage, one.manifest, datetime.now(UTC))
+        if mark:
+            storage.mark(one.manifest, **changes)
+        if changes["damage"]:
+            wrong.append(str(changes["damage"]))
         else:
-            output().print(f"{one.checkpoint}: whole, {len(one.shards)} shards", markup=False)
+            whole = f"{one.manifest.checkpoint}: whole, {len(one.manifest.shards)} shards"
+            output().print(whole, markup=False)
     for damage in wrong:
         output().print(f"DAMAGED {damage}", style="red", markup=False, soft_wrap=True)
     if wrong:

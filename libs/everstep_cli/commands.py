@@ -23,20 +23,6 @@ JobName = Annotated[str | None, typer.Argument(help="NAMESPACE/NAME; all jobs wi
 IncidentId = Annotated[str, typer.Argument(help="An id that `everstep incidents` lists.")]
 
 
-CheckpointRoot = Annotated[
-    Path,
-    typer.Option(
-        "--root",
-        envvar="EVERSTEP_CHECKPOINT_ROOT",
-        exists=True,
-        file_okay=False,
-        help="The folder below which all jobs' checkpoints lie.",
-    ),
-]
-CheckpointName = Annotated[str, typer.Argument(help="As `everstep checkpoints list` has it.")]
-Names = Annotated[list[str] | None, typer.Argument(help="Of checkpoints; all without one.")]
-
-
 class Rival(StrEnum):
     """What Everstep can be compared with."""
 
@@ -169,30 +155,3 @@ def plan(  # noqa: PLR0913  # a command line
         most_stall_percent=most_stall_percent,
     )
     show_plan(numbers, as_json=as_json)
-
-
-checkpoints = typer.Typer(help="Look at checkpoints on storage; no bus is needed.")
-
-
-@checkpoints.command("list")
-def list_checkpoints(*, root: CheckpointRoot, as_json: AsJson = False) -> None:
-    """List committed checkpoints: which one a job would be restored from, and which are void."""
-    from everstep_cli.checkpoints import show_checkpoints
-
-    show_checkpoints(root, as_json=as_json)
-
-
-@checkpoints.command("show")
-def show_checkpoint(name: CheckpointName, *, root: CheckpointRoot, as_json: AsJson = False) -> None:
-    """Show what a checkpoint holds: its shards, their tensors, types and shapes."""
-    from everstep_cli import checkpoints as shown
-
-    shown.show_checkpoint(root, name, as_json=as_json)
-
-
-@checkpoints.command("verify")
-def verify_checkpoints(names: Names = None, *, root: CheckpointRoot) -> None:
-    """Read checkpoints back, every byte, against their manifests; status 1 if one is damaged."""
-    from everstep_cli.checkpoints import verify_and_show
-
-    verify_and_show(root, tuple(names or ()))

@@ -1,16 +1,24 @@
 """`everstep checkpoints` on a folder of real checkpoints."""
 
+import asyncio
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from everstep_bus.interface import Bus
+from everstep_bus.nats.credentials import role_seed_path
 from everstep_checkpoint.layout import Piece, lay_out
-from everstep_checkpoint.storage import Storage, write_shard
+from everstep_checkpoint.storage import MANIFEST, Storage, write_shard
+from everstep_contract.identity import JobKey
 from everstep_contract.manifest import Manifest
 from everstep_contract.record import GenerationStart
+from support.indexing import indexer, keeping, verified, written
 from support.jobs import JOB, NOW
+from support.nats_world import NatsWorld
+from support.polling import eventually
 
 LAYOUT = lay_out([Piece("model.weight", "F32", (2, 3), offsets=(4, 0))], state="{}")
 STARTS = (GenerationStart(generation=1, start_step=0), GenerationStart(generation=2, start_step=10))
@@ -77,6 +85,82 @@ def test_what_a_checkpoint_holds_is_shown_by_the_headers_of_its_shards(root: Pat
     (shard,) = root.glob("*/g1-s10-*/*.safetensors")
     shard.write_bytes(b"short")
     assert "damaged: " in everstep("show", "g1-s10", "--root", str(root)).stderr
+
+
+def test_what_a_verification_found_is_marked_where_that_is_wished(root: Path) -> None:
+    (shard,) = root.glob("*/g1-s10-*/*.safetensors")
+    shard.write_bytes(b"short")
+    everstep("verify", "--root", str(root))
+    assert not list(root.glob("*/*/marks.json"))
+    everstep("verify", "--mark", "--root", str(root))
+    listed = json.loads(everstep("list", "--root", str(root), "--json").stdout)
+    assert [(one["checkpoint"], one["standing"]) for one in listed] == [
+        ("g2-s12", "newest"),
+        ("g1-s10", "damaged"),
+        ("g1-s15", "void"),
+    ]
+    assert listed[0]["verified_at"] is not None
+
+
+def test_without_a_bus_a_pin_and_a_pruning_are_done_in_the_folder(root: Path) -> None:
+    everstep("verify", "--mark", "--root", str(root))
+    dry = everstep("prune", "--dry-run", "--root", str(root)).stdout
+    assert "would go: g1-s15" in dry
+    assert everstep("pin", "g1-s15", "--root", str(root)).stdout == "g1-s15: pinned\n"
+    assert everstep("prune", "--root", str(root)).stdout == "nothing to delete\n"
+    everstep("unpin", "g1-s15", "--root", str(root))
+    deleted = json.loads(everstep("prune", "--root", str(root), "--json").stdout)
+    assert [one["checkpoint"] for one in deleted] == ["g1-s15"]
+    assert {one.step for one in Storage(root).manifests()[0]} == {10, 12}
+
+
+def test_a_name_that_two_jobs_have_is_told_apart_by_the_job(root: Path) -> None:
+    storage = Storage(root)
+    first = storage.manifests()[0][0]
+    other = first.model_copy(update={"job": JobKey(namespace="team", name="other")})
+    shutil.copytree(storage.folder(first), storage.folder(other))
+    (storage.folder(other) / MANIFEST).write_text(other.model_dump_json())
+    refused = everstep("pin", first.checkpoint, "--root", str(root))
+    assert refused.returncode == 1
+    assert "several have one: " in refused.stderr
+    chosen = everstep("pin", first.checkpoint, "--job", "team/other", "--root", str(root))
+    assert chosen.returncode == 0
+    assert [one.manifest.job.name for one in storage.listed()[0] if one.marks.pinned] == ["other"]
+
+
+def test_whoever_names_neither_a_bus_nor_a_folder_is_told_to(root: Path) -> None:
+    done = everstep("prune")
+    assert (done.returncode, "--nats-url" in done.stderr) == (2, True)
+
+
+async def test_with_a_bus_the_indexer_pins_and_prunes(tmp_path: Path) -> None:
+    (root := tmp_path / "root").mkdir()
+    world, storage = NatsWorld(tmp_path), Storage(root)
+    await world.start()
+    seed = str(role_seed_path(world.credentials, "operator"))
+    access = ("--nats-url", world.server.url, "--credentials", seed)
+
+    async def ask(*arguments: str) -> str:
+        done = await asyncio.to_thread(everstep, *arguments, *access)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    try:
+        agent = await world.agent(JOB, "worker-0-1")
+        bus = await world.service("checkpoint_indexer")
+        async with indexer(bus, storage, keeping(max_bytes=1000)):
+            for step in (100, 200, 300):
+                await agent.publish(written(storage, step=step))
+            await eventually(lambda: _all_verified(bus))
+            assert await ask("pin", "g1-s100") == "g1-s100: pinned\n"
+            assert await ask("prune") == "nothing to delete\n"
+            assert await ask("unpin", "g1-s100") == "g1-s100: no longer pinned\n"
+    finally:
+        await world.close()
+
+
+async def _all_verified(bus: Bus) -> bool:
+    return len(await verified(bus)) == 3
 
 
 def test_a_name_that_is_none_and_a_folder_that_is_none_are_told(root: Path) -> None:
