@@ -1,8 +1,8 @@
 """The shared page: what a worker writes each step and its agent reads when it likes.
 
-One thing goes the other way: the agent vouches, again and again, for the generation that its worker
-belongs to. A worker that was stopped for a while finds that nobody has vouched for it lately, and
-takes no step before somebody does.
+Two things go the other way. The agent vouches, again and again, for the generation that its worker
+belongs to: a worker that was stopped for a while finds that nobody has vouched for it lately, and
+takes no step before somebody does. And it notes how long it takes to make a snapshot durable.
 
 A memfd, so nothing is left behind when both are gone. Every field is one aligned 8-byte store,
 which machines make atomic; fields are not consistent with each other, and need not be.
@@ -44,6 +44,7 @@ _INTEGERS: Final = (
     "steps",
     "vouched",
     "vouched_ns",
+    "flush_ns",
 )
 _OFFSETS: Final = {field: 8 * index for index, field in enumerate(_INTEGERS)}
 _RING_OFFSET: Final = 8 * len(_INTEGERS)
@@ -100,6 +101,14 @@ class Page:
         """The generation that this worker may step in; `NOBODY` if that was said long ago."""
         is_old = now_ns - self._read("vouched_ns") > VOUCHED_SECONDS * 1e9
         return NOBODY if is_old else self._read("vouched")
+
+    def note_flush(self, seconds: float) -> None:
+        """Say how long it took to make this member's newest snapshot durable."""
+        self.write("flush_ns", int(seconds * 1e9))
+
+    def flush_ns(self) -> int:
+        """What was noted last; 0 before."""
+        return self._read("flush_ns")
 
     def add_step_seconds(self, seconds: float) -> None:
         """Remember how long a step took."""

@@ -120,6 +120,13 @@ class WriteShard:
 
 
 @dataclass(frozen=True)
+class NoteFlush:
+    """Tell the workers how long a snapshot took to become durable: they plan by it."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class StopFlusher:
     """Write nothing more (R24)."""
 
@@ -154,6 +161,7 @@ Effect = (
     | Vouch
     | LookAtSnapshots
     | WriteShard
+    | NoteFlush
     | StopFlusher
     | Warn
     | Exit

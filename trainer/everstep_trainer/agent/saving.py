@@ -7,7 +7,14 @@ from everstep_contract.facts.checkpoint import SaveFailed, SaveTrouble, ShardPre
 from everstep_contract.orders import Order
 from everstep_runtime.clock import Moment
 
-from everstep_trainer.agent.effects import Effect, LookAtSnapshots, Publish, Turn, WriteShard
+from everstep_trainer.agent.effects import (
+    Effect,
+    LookAtSnapshots,
+    NoteFlush,
+    Publish,
+    Turn,
+    WriteShard,
+)
 from everstep_trainer.agent.inputs import ShardUnwritten, ShardWritten, SnapshotsSeen
 from everstep_trainer.agent.model import AgentState, Me
 from everstep_trainer.agent.snapshots import Breakpoint, Due, Occasion, Save, Snapshot
@@ -154,7 +161,10 @@ def hear_written(state: AgentState, heard: ShardWritten, moment: Moment) -> Turn
         total_bytes=heard.total_bytes,
         xxh3_128=heard.xxh3_128,
     )
-    return replace(state, saves=saves), (Publish(prepared),)
+    effects: tuple[Effect, ...] = (Publish(prepared),)
+    if snapshot.kind == "state":
+        effects += (NoteFlush(heard.seconds),)
+    return replace(state, saves=saves), effects
 
 
 def hear_unwritten(state: AgentState, heard: ShardUnwritten, moment: Moment) -> Turn:

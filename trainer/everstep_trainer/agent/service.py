@@ -25,6 +25,7 @@ from everstep_trainer.agent.effects import (
     Gossip,
     KillWorker,
     LookAtSnapshots,
+    NoteFlush,
     Publish,
     Reach,
     Report,
@@ -169,6 +170,8 @@ class Agent:
                 self._ask(effect)
             case Vouch(generation):
                 self._workers.vouch(generation)
+            case NoteFlush(seconds):
+                self._workers.note_flush(seconds)
             case LookAtSnapshots() | WriteShard() | StopFlusher():
                 self._save(effect)
             case Warn(what, detail):

@@ -127,6 +127,12 @@ class Workers:
             if process.page:
                 process.page.vouch(generation, time.monotonic_ns())
 
+    def note_flush(self, seconds: float) -> None:
+        """Write on every page how long a snapshot took to become durable."""
+        for process in self._processes.values():
+            if process.page:
+                process.page.note_flush(seconds)
+
     def close(self) -> None:
         """Free what is ours. Closing the control socket ends the zygote and all its children."""
         for process in list(self._processes.values()):

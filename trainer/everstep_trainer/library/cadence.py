@@ -1,18 +1,32 @@
-"""When a snapshot is due, and when it is to be made durable: the step decides, on every rank."""
+"""When a snapshot is due, and when it is to be made durable: the step decides, on every rank.
 
-from collections.abc import Mapping
+What the script leaves open follows a plan by what was measured. All ranks measure and take the
+worst of it, after the same steps, so they have the same plan.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from everstep_checkpoint.cadence import MEMBER_MTBF_SECONDS, Measured, job_mtbf_seconds, plan
+from everstep_checkpoint.cadence import Cadence as Plan
+
 from everstep_trainer.library.errors import LaunchError
+
+log = logging.getLogger("everstep")
 
 ROOT_VARIABLE: Final = "EVERSTEP_CHECKPOINT_ROOT"
 CHECKPOINT_EVERY: Final = 100
-"""Steps between checkpoints where there is a folder for them and nobody says how often."""
-
+"""Steps between checkpoints until there is a plan."""
 TEARABLE_SNAPSHOT_EVERY: Final = 20
 """Steps between snapshots where a step is more than one optimizer's, so that it can be torn."""
+TRIAL_AFTER: Final = 4
+"""Steps of a generation after which a snapshot is taken to see what one costs."""
+PLAN_AFTER: Final = tuple(8**power for power in range(1, 7))
+"""Steps of a generation after which the plan is made: soon, then ever more rarely."""
+
 Due = Literal["snapshot", "checkpoint"]
 
 
@@ -23,22 +37,23 @@ def checkpoint_root(environ: Mapping[str, str]) -> Path | None:
 
 
 @dataclass(frozen=True)
-class Cadence:
-    """How often.
+class Wish:
+    """How often, as the script says.
 
     Attributes:
-        snapshot_every: Steps between snapshots in memory; 0 for none, None for the usual: none if
-            one optimizer steps the whole state, since then a step cannot be torn.
-        checkpoint_every: Steps between checkpoints; 0 for none.
+        snapshot_every: Steps between snapshots in memory; 0 for none, None to follow the plan, or
+            without checkpoints the usual: none if one optimizer steps the whole state, since then
+            a step cannot be torn.
+        checkpoint_every: Steps between checkpoints; 0 for none, None to follow the plan.
     """
 
     snapshot_every: int | None = None
-    checkpoint_every: int = 0
+    checkpoint_every: int | None = 0
 
     @classmethod
-    def wanted(
+    def of(
         cls, snapshot_every: int | None, checkpoint_every: int | None, environ: Mapping[str, str]
-    ) -> "Cadence":
+    ) -> "Wish":
         """As the script asks for.
 
         Raises:
@@ -55,15 +70,72 @@ class Cadence:
             raise LaunchError(
                 f"checkpoint_every is {checkpoint_every}, but {ROOT_VARIABLE} names no folder"
             )
-        if checkpoint_every is None:
-            checkpoint_every = CHECKPOINT_EVERY if root else 0
-        return cls(snapshot_every, checkpoint_every)
+        return cls(snapshot_every, 0 if root is None else checkpoint_every)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is left to the plan."""
+        return self.checkpoint_every is None
+
+
+class Pacer:
+    """Says what is due, in the running generation. Pure: told of everything.
+
+    Args:
+        wish: What the script asks for.
+    """
+
+    def __init__(self, wish: Wish) -> None:
+        self.wish = wish
+        self._plan: Plan | None = None
+        self._start = 0
+        self._members = 1
+
+    @property
+    def saves_checkpoints(self) -> bool:
+        """Whether there are to be any."""
+        return self.wish.checkpoint_every != 0
+
+    def begin(self, step: int, members: int) -> None:
+        """A generation begins: a newcomer has no plan, so nobody has one for some steps."""
+        self._plan, self._start, self._members = None, step, members
 
     def due(self, step: int, optimizers: int) -> Due | None:
         """What is due before the step after ``step`` completed ones."""
-        if self.checkpoint_every and step and step % self.checkpoint_every == 0:
+        if step and _is_turn(step, self._checkpoint_every()):
             return "checkpoint"
-        every = self.snapshot_every
-        if every is None:
-            every = TEARABLE_SNAPSHOT_EVERY if optimizers > 1 else 0
-        return "snapshot" if every and step % every == 0 else None
+        is_trial = self.wish.is_open and step - self._start == TRIAL_AFTER
+        return "snapshot" if is_trial or _is_turn(step, self._snapshot_every(optimizers)) else None
+
+    def plans_at(self, step: int) -> bool:
+        """Whether all ranks are to compare what they measured before the step after ``step``."""
+        return self.wish.is_open and step - self._start in PLAN_AFTER
+
+    def follow(self, every_rank: Sequence[Sequence[int]]) -> None:
+        """Plan by the slowest: of each rank nanoseconds of a step, of a stall and of a flush."""
+        step, stall, flush = (max(column) / 1e9 for column in zip(*every_rank, strict=True))
+        mtbf = job_mtbf_seconds(MEMBER_MTBF_SECONDS, self._members)
+        found = plan(Measured(step, stall, flush, mtbf))
+        if found is not None and found != self._plan:
+            self._plan = found
+            log.info(
+                "a snapshot every %d steps, a checkpoint every %d: a step takes %.3g s, a snapshot "
+                "%.3g s, a checkpoint %.3g s",
+                *(found.snapshot_every, found.checkpoint_every, step, stall, flush),
+            )
+
+    def _checkpoint_every(self) -> int:
+        if self.wish.checkpoint_every is not None:
+            return self.wish.checkpoint_every
+        return self._plan.checkpoint_every if self._plan else CHECKPOINT_EVERY
+
+    def _snapshot_every(self, optimizers: int) -> int:
+        if self.wish.snapshot_every is not None:
+            return self.wish.snapshot_every
+        if self._plan is not None:
+            return self._plan.snapshot_every
+        return TEARABLE_SNAPSHOT_EVERY if optimizers > 1 else 0
+
+
+def _is_turn(step: int, every: int) -> bool:
+    return bool(every) and step % every == 0

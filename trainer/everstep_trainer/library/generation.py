@@ -55,7 +55,9 @@ class Generation:
         self.device = worker.collectives.device
         self.outcome: Outcome | None = None
         self._order = order
-        self._place = Place(self.rank, self.world_size, self.local_rank, self.device)
+        self._place = Place(
+            self.rank, self.world_size, self.local_rank, self.device, len(set(self.members))
+        )
         self._lineage = Lineage(order.job, order.job_uid, order.history, worker.state.saving.root)
         self._ending = ending
         self._worker = worker
@@ -251,7 +253,7 @@ class Generation:
         worker = self._worker
         if worker.wait_for_agent(lambda vouched: vouched != NOBODY, self._ending):
             self._ending.check()  # what the script does after a step is for who still belongs
-        worker.state.complete_turn(self.number)
+        worker.state.complete_turn(self.number, seconds)
         worker.page.write("step", self.step)
         worker.page.add_step_seconds(seconds)
         self._note("step", loss=self._loss())

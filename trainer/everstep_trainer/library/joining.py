@@ -10,7 +10,7 @@ from everstep_checkpoint.slots import SlotPair
 
 from everstep_trainer.backend import install, is_proven_torch
 from everstep_trainer.library.alone import OwnAgent
-from everstep_trainer.library.cadence import Cadence, checkpoint_root
+from everstep_trainer.library.cadence import Pacer, Wish, checkpoint_root
 from everstep_trainer.library.environment import Launch, forget_agent_store, read_launch
 from everstep_trainer.library.errors import LaunchError
 from everstep_trainer.library.job import Job
@@ -44,11 +44,13 @@ def join(
         backend: "everstep" (gloo inside, on CPUs) or "nccl"; by default by whether there is a GPU.
             Healing in place over NCCL is not proven on hardware yet.
         snapshot_every: Steps between copies of the state in the member's memory, which outlive its
-            workers: to go back to if every replica is torn or gone; 0 for none. By default every
-            20 steps if there is more than one optimizer, otherwise none, since one optimizer's
-            step is not torn.
+            workers: to go back to if every replica is torn or gone; 0 for none. By default as
+            often as costs 1 % of the time if there are checkpoints as well; without them every 20
+            steps if there is more than one optimizer, and else none: one optimizer's step is not
+            torn.
         checkpoint_every: Steps between checkpoints on storage, and one more at the end; 0 for none.
-            By default every 100 steps if EVERSTEP_CHECKPOINT_ROOT names a folder.
+            By default, if EVERSTEP_CHECKPOINT_ROOT names a folder, as often as is best by what a
+            snapshot, a checkpoint and a step are measured to take (`everstep plan` explains).
 
     Raises:
         LaunchError: It was started by another launcher, has joined already, lacks a GPU, or is to
@@ -58,24 +60,24 @@ def join(
         raise LaunchError("this process has joined already: keep the job that `join` returned")
     launch = read_launch(os.environ)
     forget_agent_store(os.environ)
-    cadence = Cadence.wanted(snapshot_every, checkpoint_every, os.environ)
+    wish = Wish.of(snapshot_every, checkpoint_every, os.environ)
     if not is_proven_torch():
         log.warning("re-forming in place is not proven with this version of torch")
     install()
     collectives = Collectives.choose(backend, launch.local_rank if launch else 0)
     if launch is None:
-        return _join_alone(collectives, cadence)
-    return _join_agent(launch, collectives, cadence)
+        return _join_alone(collectives, wish)
+    return _join_agent(launch, collectives, wish)
 
 
-def _join_agent(launch: Launch, collectives: Collectives, cadence: Cadence) -> Job:
+def _join_agent(launch: Launch, collectives: Collectives, wish: Wish) -> Job:
     for descriptor in launch.descriptors:
         # what the script starts is no worker of ours
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - os' own signature
     connection, page = socket.socket(fileno=launch.link_fd), Page(launch.page_fd)
     state_slots, rank_slots = SlotPair(launch.state_slots_fd), SlotPair(launch.rank_slots_fd)
     snapshots = Snapshots(state_slots, rank_slots, collectives.copier())
-    saving = Saving(snapshots, cadence, checkpoint_root(os.environ))
+    saving = Saving(snapshots, Pacer(wish), checkpoint_root(os.environ))
     orders = Orders()
     link = Link(connection, orders)
     state, steps = JobState(page, saving), StepLog.wanted(os.environ)
@@ -85,13 +87,13 @@ def _join_agent(launch: Launch, collectives: Collectives, cadence: Cadence) -> J
     return Job(worker, orders, os.environ)
 
 
-def _join_alone(collectives: Collectives, cadence: Cadence) -> Job:
+def _join_alone(collectives: Collectives, wish: Wish) -> Job:
     log.info("not started by `everstep run`: training alone, nothing will be healed")
-    if cadence.checkpoint_every:
+    if wish.checkpoint_every != 0:
         log.warning("without `everstep run` nobody commits checkpoints, so none is written")
     agent = OwnAgent()
     snapshots = Snapshots(SlotPair.create("state"), SlotPair.create("rank"), collectives.copier())
-    saving = Saving(snapshots, replace(cadence, checkpoint_every=0))
+    saving = Saving(snapshots, Pacer(replace(wish, checkpoint_every=0)))
     state, steps = JobState(agent.page, saving), StepLog.wanted(os.environ)
     worker = Worker(agent.page, state, agent.hear, collectives, steps)
     _held.append(agent)

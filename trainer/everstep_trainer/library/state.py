@@ -21,7 +21,7 @@ from everstep_trainer.library.agreement import (
     shared_streams,
     steps_lost,
 )
-from everstep_trainer.library.cadence import Cadence
+from everstep_trainer.library.cadence import Pacer
 from everstep_trainer.library.recovery import Found, Lineage, Recovery
 from everstep_trainer.library.replica import Replica
 from everstep_trainer.library.rng import (
@@ -64,12 +64,12 @@ class Saving:
 
     Attributes:
         snapshots: The memory that outlives its process.
-        cadence: When a snapshot and when a checkpoint is due.
+        pacer: When a snapshot and when a checkpoint is due.
         root: The folder below which checkpoints lie; None where there are none.
     """
 
     snapshots: Snapshots
-    cadence: Cadence
+    pacer: Pacer
     root: Path | None = None
 
 
@@ -95,6 +95,7 @@ class JobState:
         self._is_agreed = False
         self._rng: dict[str, Any] | None = None
         self._shared_streams: tuple[str, ...] = ()  # whose random numbers are equal on all ranks
+        self._stepped_seconds, self._stepped = 0.0, 0  # in this generation
         self._saved_step = NOT_WHOLE  # the newest that was, or need not be, made durable
 
     @property
@@ -147,6 +148,8 @@ class JobState:
         self._take_over(place, lineage, agreed, found)
         self._branch, self._newest_step = agreed.version.generation, agreed.version.step
         self._saved_step = agreed.version.step if agreed.source == "disk" else NOT_WHOLE
+        self.saving.pacer.begin(agreed.version.step, place.members)
+        self._stepped_seconds, self._stepped = 0.0, 0
         self._last_others = None
         self._count.start(agreed.version.step, frozenset(self._replica.optimizers))
         self._is_agreed = True
@@ -177,10 +180,12 @@ class JobState:
         Raises:
             NoRoomError: Snapshots are due, and there is too little memory for them.
         """
+        if self.saving.pacer.plans_at(self.step):
+            self.saving.pacer.follow(gather(place, self._measured_ns()))
         self._turn = TurnStart.of(self._replica)
         if self._last_others is not None:
             self._habit = self._turn.moved_since(self._last_others)
-        due = self.saving.cadence.due(self.step, len(self._replica.optimizers))
+        due = self.saving.pacer.due(self.step, len(self._replica.optimizers))
         if due is None:
             return False
         return self._snapshot(generation, place, self._turn.rng, durable=due == "checkpoint")
@@ -188,7 +193,7 @@ class JobState:
     @property
     def lacks_a_checkpoint(self) -> bool:
         """Whether checkpoints are wanted, and the newest state is in none."""
-        return bool(self.saving.cadence.checkpoint_every) and self.step != self._saved_step
+        return self.saving.pacer.saves_checkpoints and self.step != self._saved_step
 
     def take_last(self, generation: int, place: Place) -> bool:
         """Training is over: keep its end; False if there is no room for it just now."""
@@ -225,11 +230,18 @@ class JobState:
             self._saved_step = self.step
         return kept and durable
 
+    def _measured_ns(self) -> list[int]:
+        """What a step, a snapshot and the flush of one take here."""
+        step_seconds = self._stepped_seconds / max(1, self._stepped)
+        snapshot_seconds = self.saving.snapshots.seconds
+        return [int(step_seconds * 1e9), int(snapshot_seconds * 1e9), self._page.flush_ns()]
+
     def _packed(self) -> Packed:
         return pack(self._replica.capture(), "state")
 
-    def complete_turn(self, generation: int) -> None:
-        """The script says that the step is completed."""
+    def complete_turn(self, generation: int, seconds: float) -> None:
+        """The script says that the step is completed, and how long it took."""
+        self._stepped_seconds, self._stepped = self._stepped_seconds + seconds, self._stepped + 1
         self._last_others, self._turn = self._turn.others if self._turn else None, None
         self._count.complete()
         self._branch, self._newest_step = generation, self.step

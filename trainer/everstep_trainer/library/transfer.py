@@ -25,13 +25,14 @@ CHUNK_BYTES: Final = 16 << 20
 class Place:
     """A worker's place in the default group, and where its collectives want their tensors.
 
-    ``local_rank`` is its place in its member.
+    ``local_rank`` is its place in its member, of which there are ``members``.
     """
 
     rank: int
     world_size: int
     local_rank: int
     device: torch.device
+    members: int = 1
 
 
 @dataclass(frozen=True)

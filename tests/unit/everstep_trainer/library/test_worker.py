@@ -6,7 +6,7 @@ import pytest
 import torch
 from everstep_checkpoint.slots import SlotPair
 from everstep_trainer.backend import Ending
-from everstep_trainer.library.cadence import Cadence
+from everstep_trainer.library.cadence import Pacer, Wish
 from everstep_trainer.library.errors import LaunchError
 from everstep_trainer.library.snapshots import Snapshots
 from everstep_trainer.library.state import JobState, Saving
@@ -35,7 +35,7 @@ def test_an_unknown_backend_is_told() -> None:
 def make_worker() -> Worker:
     page = Page(os.dup(Page.create("test").fd))
     snapshots = Snapshots(SlotPair.create("state"), SlotPair.create("rank"), CPU.copier())
-    return Worker(page, JobState(page, Saving(snapshots, Cadence())), lambda _: None, CPU)
+    return Worker(page, JobState(page, Saving(snapshots, Pacer(Wish()))), lambda _: None, CPU)
 
 
 def test_a_worker_waits_until_its_agent_vouches_for_its_generation() -> None:
