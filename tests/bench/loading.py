@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Final
 
 import torch
@@ -25,7 +26,7 @@ _TENSORS: Final = 16
 
 @dataclass(frozen=True)
 class Run:
-    """Seconds, one after the other on the same file, each time out of no cache."""
+    """Seconds of each way to read the same file, every time out of no cache."""
 
     read: float
     read_into_new_memory: float
@@ -42,19 +43,25 @@ def saved(root: Path, total_bytes: int) -> tuple[Path, Manifest]:
 
 
 def measure(folder: Path, manifest: Manifest, runs: int) -> list[Run]:
-    """Read and load so many times, in turns."""
+    """Read and load so many times, in random order: memory that one way frees helps the next."""
     path = folder / manifest.of_kind("state")[0].file
-    ways: tuple[Callable[[], object], ...] = (
-        lambda: _read(path, memoryview(bytearray(CHUNK_BYTES))),
-        lambda: _read(path, torch.empty(path.stat().st_size, dtype=torch.uint8).numpy().data),
-        lambda: load_state(folder, manifest),
-        lambda: {name: tensor.clone() for name, tensor in load_file(path).items()},
-    )
-    return [Run(*(_cold_seconds(path, way) for way in ways)) for _ in range(runs)]
+    ways: dict[str, Callable[[], object]] = {
+        "read": lambda: _read(path, memoryview(bytearray(CHUNK_BYTES))),
+        "read_into_new_memory": lambda: _read(
+            path, torch.empty(path.stat().st_size, dtype=torch.uint8).numpy().data
+        ),
+        "load": lambda: load_state(folder, manifest),
+        "stock": lambda: {name: tensor.clone() for name, tensor in load_file(path).items()},
+    }
+    chance = Random(0)
+    return [
+        Run(**{name: _cold_seconds(path, ways[name]) for name in chance.sample([*ways], len(ways))})
+        for _ in range(runs)
+    ]
 
 
 def figures_of(runs: list[Run], total_bytes: int) -> list[Figure]:
-    """Rates, and the loads' share of the read that went before each."""
+    """Rates, and each load's share of the read in its run."""
 
     def rate(name: str, seconds: list[float]) -> Figure:
         return figure(name, "GiB/s", [total_bytes / GIB / each for each in seconds])
