@@ -53,6 +53,20 @@ class Index:
         for key in told - self._known.keys():
             await self._delete(key)
 
+    async def discover(self) -> list[Manifest]:
+        """Take in what others committed, such as imports; the caller lets nobody delete meanwhile.
+
+        Raises:
+            TransientBusError: Not all of it was done; do it again.
+            OSError: Storage does not answer; do it again.
+        """
+        found, _ = await asyncio.to_thread(self._storage.listed)
+        new = [one for one in found if _key(one.manifest) not in self._known]
+        for one in new:
+            await self.tell(one)
+            await self.enter(one)
+        return [one.manifest for one in new]
+
     def knows(self, manifest: Manifest) -> Listed | None:
         """The checkpoint as it is known, if it is."""
         return self._known.get(_key(manifest))

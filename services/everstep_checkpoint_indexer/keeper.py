@@ -92,8 +92,14 @@ class Keeper:
             case _:
                 pass
 
-    async def collect(self) -> None:
-        """Delete the attempts that nobody goes on with."""
+    async def compare_with_storage(self) -> None:
+        """Take in what was imported, and delete the attempts that nobody goes on with.
+
+        Raises:
+            TransientBusError: Not all of it was done; do it again.
+            OSError: Storage does not answer; do it again.
+        """
+        await self.pruner.discover()
         await self.pruner.collect(self._awaited())
 
     def _awaited(self) -> set[Path]:

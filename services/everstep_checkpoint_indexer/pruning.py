@@ -61,6 +61,19 @@ class Pruner:
                 await self._index.forget(manifest)
             return going
 
+    async def discover(self) -> None:
+        """Take in, and have read back, what was committed by others: imports.
+
+        Raises:
+            TransientBusError: Not all of it was done; do it again.
+            OSError: Storage does not answer; do it again.
+        """
+        async with self._deleting:
+            new = await self._index.discover()
+        for manifest in new:
+            log.info("checkpoint found", job=str(manifest.job), checkpoint=manifest.checkpoint)
+            self._reader.enqueue(manifest)
+
     async def after(self, manifest: Manifest) -> None:
         """Prune what a checkpoint that was just read back has made superfluous."""
         await self._prune_or_say(manifest.job, self._house.policy.retention)

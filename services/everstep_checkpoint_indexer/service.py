@@ -23,7 +23,8 @@ from everstep_checkpoint_indexer.model import House
 
 LEASE_NAME: Final = "checkpoint_indexer"
 RETRY_SECONDS: Final = 1.0
-COLLECT_SECONDS: Final = 60.0
+COMPARE_SECONDS: Final = 60.0
+"""How often storage is looked through for imports and for abandoned attempts."""
 STANDBY_SECONDS: Final = 5.0
 """How often one that does not lead proves that it could: well within what a proof lasts."""
 SHARDS: Final = (subjects.event_filter(ShardPrepared),)
@@ -69,7 +70,7 @@ async def _keep(house: House, proven: Proven) -> None:
         group.create_task(_gather(bus, keeper))
         group.create_task(keeper.commit_forever())
         group.create_task(keeper.reader.run(keeper.pruner.after))
-        group.create_task(_collect(keeper))
+        group.create_task(_compare(keeper))
         group.create_task(bus.consume(FACTS, keeper.hear, proven=proven))
 
 
@@ -80,13 +81,13 @@ async def _gather(bus: Bus, keeper: Keeper) -> None:
             keeper.take(received.message)
 
 
-async def _collect(keeper: Keeper) -> None:
+async def _compare(keeper: Keeper) -> None:
     while True:
-        await asyncio.sleep(COLLECT_SECONDS)
+        await asyncio.sleep(COMPARE_SECONDS)
         try:
-            await keeper.collect()
-        except OSError as error:
-            log.warning("attempts not collected", why=str(error))
+            await keeper.compare_with_storage()
+        except (TransientBusError, OSError) as error:
+            log.warning("not compared with storage", why=str(error))
 
 
 async def _until_done(work: Callable[[], Awaitable[None]], what: str) -> None:

@@ -8,9 +8,11 @@ import pytest
 from everstep_bus.errors import QueryRefusedError
 from everstep_bus.interface import Bus
 from everstep_checkpoint.storage import Storage
+from everstep_checkpoint_indexer.decide import manifest_of
+from everstep_checkpoint_indexer.gathering import attempt_of
 from everstep_checkpoint_indexer.keeper import Keeper
 from everstep_checkpoint_indexer.metrics import FAILED_SAVES
-from everstep_checkpoint_indexer.model import House, Policy
+from everstep_checkpoint_indexer.model import Complete, House, Policy
 from everstep_contract.checkpoint_queries import (
     CheckpointPinned,
     ListCheckpoints,
@@ -21,7 +23,7 @@ from everstep_contract.checkpoint_queries import (
 )
 from everstep_contract.facts.checkpoint import CheckpointDamaged, SaveFailed
 from support.bus_worlds import BusWorld
-from support.indexing import indexed, indexer, is_latest, keeping, verified, written
+from support.indexing import committed, indexed, indexer, is_latest, keeping, verified, written
 from support.jobs import JOB, NOW, member
 from support.polling import eventually
 from support.stepped_clock import SteppedClock
@@ -220,14 +222,27 @@ async def test_a_save_that_failed_for_another_reason_deletes_nothing(
     assert len(storage.manifests()[0]) == 3
 
 
+async def test_what_was_imported_is_taken_in_without_a_restart(
+    bus: Bus, world: BusWorld, storage: Storage
+) -> None:
+    keeper = Keeper(House(bus, storage, Policy(), SteppedClock(NOW)))
+    fact = written(storage)
+    storage.commit(manifest_of(Complete(attempt_of(fact), 1, (fact,)), None))
+    await keeper.compare_with_storage()
+    await keeper.compare_with_storage()
+    assert (await indexed(bus)).keys() == {100}
+    assert [one.step for one in await committed(world)] == [100]
+    assert keeper.reader.busy == {"g1-s100"}
+
+
 async def test_ec14_an_attempt_that_stands_still_is_collected_and_one_that_is_awaited_is_not(
     bus: Bus, storage: Storage
 ) -> None:
     clock = SteppedClock(NOW)
     keeper = Keeper(House(bus, storage, Policy(), clock))
     _, awaited = (written(storage, step=step, shards=2) for step in (100, 200))
-    await keeper.collect()
+    await keeper.compare_with_storage()
     clock.step(seconds=Policy().idle_seconds)
     keeper.take(awaited)
-    await keeper.collect()
+    await keeper.compare_with_storage()
     assert [path.name for path in storage.leftovers()] == [".tmp-g1-s200"]
