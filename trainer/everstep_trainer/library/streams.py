@@ -17,11 +17,6 @@ from everstep_contract.manifest import Manifest
 log = logging.getLogger("everstep")
 
 
-def material_of(manifest: Manifest) -> str:
-    """What is random in a checkpoint: the hashes of its shards. The same text on every rank."""
-    return ",".join(shard.xxh3_128 for shard in manifest.shards)
-
-
 def derived_rng(material: str, step: int, rank: int) -> dict[str, Any]:
     """The states that a rank goes on with, as `restore_rng` takes them.
 
@@ -30,7 +25,7 @@ def derived_rng(material: str, step: int, rank: int) -> dict[str, Any]:
     steps or two runs are unrelated.
 
     Args:
-        material: Equal on all ranks, such as `material_of` gives.
+        material: What tells this resume from others; equal on all ranks.
         step: Completed steps in the state.
         rank: In the new generation.
     """

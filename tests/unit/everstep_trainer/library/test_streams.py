@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from everstep_trainer.library.rng import capture_rng, restore_rng
-from everstep_trainer.library.streams import derived_rng, log_derived, material_of
+from everstep_trainer.library.streams import derived_rng, log_derived
 from support.saves import save
 
 RANKS = 64
@@ -66,13 +66,6 @@ def test_deriving_draws_from_no_stream_that_is_in_use() -> None:
 def test_numpy_is_left_out_where_nobody_imported_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "numpy")
     assert "numpy" not in derived_rng("material", 7, 0)
-
-
-def test_other_states_are_other_material(tmp_path: Path) -> None:
-    first = save(tmp_path / "a")[1]
-    again = save(tmp_path / "b")[1]
-    other = save(tmp_path / "c", tensors={"w": torch.ones(3)})[1]
-    assert material_of(first) == material_of(again) != material_of(other)
 
 
 def test_the_log_says_what_a_changed_world_size_does(
