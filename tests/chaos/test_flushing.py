@@ -38,6 +38,12 @@ class Desk:
         self.pair.finish(slot, Word(0, "ready", 1, step, 0, 1, BYTES))
         return self.memory.snapshots()[0]
 
+    async def write(self, snapshot: Snapshot) -> int:
+        """Have it written; the process that is about to."""
+        self.flushing.write(snapshot, 0.0)
+        await eventually(lambda: self.flushing.pid)
+        return self.flushing.pid
+
     @property
     def can_take_a_snapshot(self) -> bool:
         return self.pair.begin() is not None
@@ -56,15 +62,23 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 
 async def test_a_snapshot_is_kept_until_it_is_durable_and_then_let_go(desk: Desk) -> None:
-    first = desk.keep(1)
-    desk.flushing.write(first, 0.0)
-    os.kill(desk.flushing.pid, signal.SIGSTOP)
+    flusher = await desk.write(desk.keep(1))
+    os.kill(flusher, signal.SIGSTOP)
     desk.keep(2)
     assert not desk.can_take_a_snapshot
-    os.kill(desk.flushing.pid, signal.SIGCONT)
+    os.kill(flusher, signal.SIGCONT)
     await eventually(lambda: desk.heard)
     assert isinstance(desk.heard[0], ShardWritten)
     assert desk.can_take_a_snapshot
+
+
+async def test_all_that_is_asked_for_at_once_is_held_at_once(desk: Desk) -> None:
+    older, newer = desk.keep(1), desk.keep(2)
+    for snapshot in (newer, older):
+        desk.flushing.write(snapshot, 0.0)
+    assert not desk.can_take_a_snapshot
+    await eventually(lambda: len(desk.heard) == 2)
+    assert {type(told) for told in desk.heard} == {ShardWritten}
 
 
 async def test_what_is_gone_from_memory_is_told_as_written_over(desk: Desk) -> None:
@@ -97,10 +111,11 @@ async def test_a_flusher_that_hangs_is_replaced_and_the_next_shard_is_written(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flushing, "STUCK_SECONDS", 0.1)
-    desk.flushing.write(desk.keep(1), 0.0)
-    hanging = desk.flushing.pid
+    hanging = await desk.write(desk.keep(1))
     os.kill(hanging, signal.SIGSTOP)
     desk.flushing.write(desk.keep(2), 0.0)
+    await eventually(lambda: desk.heard)
+    monkeypatch.undo()  # the next one may take its time to start
     await eventually(lambda: len(desk.heard) == 2)
     await gone(hanging)
     failed, written = desk.heard
@@ -111,8 +126,7 @@ async def test_a_flusher_that_hangs_is_replaced_and_the_next_shard_is_written(
 
 
 async def test_a_stopped_flusher_tells_nothing_more(desk: Desk) -> None:
-    desk.flushing.write(desk.keep(1), 0.0)
-    pid = desk.flushing.pid
+    pid = await desk.write(desk.keep(1))
     os.kill(pid, signal.SIGSTOP)
     desk.flushing.stop()
     await gone(pid)

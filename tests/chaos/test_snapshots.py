@@ -109,7 +109,8 @@ async def test_a_hold_has_the_newest_snapshot_saved(tmp_path: Path) -> None:
 async def test_ec45_a_terminated_member_saves_its_newest_snapshot_before_it_goes(
     tmp_path: Path,
 ) -> None:
-    async with agent_home(tmp_path, "snapshots-512", storage=tmp_path) as home:
+    limits = Limits(grace_seconds=20)
+    async with agent_home(tmp_path, "snapshots-512", storage=tmp_path, limits=limits) as home:
         await stepping(home)
         home.agent.hear(Terminate("SIGTERM"))
         await eventually(lambda: home.status == 143)

@@ -102,7 +102,10 @@ class Flushing:
         return self._child.process.pid if self._child else 0
 
     def write(self, snapshot: Snapshot, keep_until: float) -> None:
-        """Hold a snapshot where it is, and have it written."""
+        """Hold a snapshot where it is, and have it written.
+
+        To start a flusher takes longer than some steps: what else is asked for now is held first.
+        """
         found = self._memory[snapshot.local_rank].find(snapshot)
         if found is None:
             detail = "it was written over before it could be read"
@@ -112,7 +115,7 @@ class Flushing:
         self._tasks.append(task)
         self._hold(task)
         self._renewal = self._renewal or self._loop.call_later(RENEW_SECONDS, self._renew)
-        self._go_on()
+        self._loop.call_soon(self._go_on)
 
     def stop(self) -> None:
         """Write nothing more, and leave nothing behind but what the kernel still has in hand."""
