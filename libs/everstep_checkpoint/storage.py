@@ -190,10 +190,18 @@ class Storage:
         return good, damaged + known
 
     def listed(self, job: JobKey | None = None) -> tuple[list[Listed], list[DamagedError]]:
-        """All committed checkpoints with their marks, and what is wrong where none can be told."""
+        """All committed checkpoints with their marks, and what is wrong where none can be told.
+
+        Raises:
+            OSError: A folder cannot be looked into: nobody knows what is in it.
+        """
         found: list[Listed] = []
         damaged: list[DamagedError] = []
-        for path in sorted(self.root.glob(f"{job.token if job else '*'}/g*/{MANIFEST}")):
+        folders = [self._of(job)] if job else _entries(self.root)
+        for folder in [checkpoint for each in folders for checkpoint in _entries(each)]:
+            path = folder / MANIFEST
+            if not folder.name.startswith("g") or not path.exists():
+                continue
             try:
                 found.append(self._read(path))
             except DamagedError as error:
@@ -202,8 +210,9 @@ class Storage:
 
     def uncommitted(self, job: JobKey) -> list[Path]:
         """Folders of a job that are no checkpoints: a save is going on, or was cut off."""
-        folders = (*self._of(job).glob(f"{_ATTEMPT}*"), *self._of(job).glob("g*"))
-        return sorted(folder for folder in folders if not (folder / MANIFEST).exists())
+        names = (_ATTEMPT, "g")
+        folders = [one for one in _entries(self._of(job)) if one.name.startswith(names)]
+        return [folder for folder in folders if not (folder / MANIFEST).exists()]
 
     def read(self, manifest: Manifest) -> Listed:
         """A committed checkpoint as it lies there.
@@ -297,6 +306,19 @@ def _marks_in(folder: Path) -> Marks:
         return Marks()
     except (OSError, ValidationError):
         return Marks(pinned=True)
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What lies in a folder, by name; nothing if there is none, but only if its parent says so.
+
+    `Path.glob` takes a folder that cannot be read, as on a dead mount, for an empty one.
+    """
+    try:
+        return sorted(folder.iterdir())
+    except FileNotFoundError:
+        if folder.parent.is_dir():
+            return []
+        raise
 
 
 def _require_whole(path: Path, total_bytes: int) -> None:

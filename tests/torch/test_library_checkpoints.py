@@ -163,7 +163,7 @@ def test_memory_is_taken_before_an_older_checkpoint(house: RankHouse, tmp_path: 
     settings: dict[str, Any] = {
         "root": str(tmp_path),
         "checkpoint_every": 3,
-        "snapshot_every": 1,
+        "snapshot_every": 5,
         "pause_at": 5,
     }
     job = TrainingJob(house, TRAIN, workers=1, total=TOTAL, **settings)
@@ -184,3 +184,14 @@ def test_the_end_of_training_is_saved(house: RankHouse, tmp_path: Path) -> None:
     saved = Saver(job, tmp_path).save([0], 4)
     job[0].rank.until("ended")
     assert saved.checkpoint == "g1-s4"
+
+
+def test_if_nobody_can_look_for_checkpoints_nothing_begins_anew_in_silence(
+    house: RankHouse, tmp_path: Path
+) -> None:
+    wrecked = Wrecked(house, tmp_path, 1, [3])
+    folder = wrecked.file(wrecked.manifests[0]).parent.parent
+    folder.rename(tmp_path / "elsewhere")
+    folder.write_text("no folder")
+    wrecked.start_anew(1)
+    assert "none of the checkpoints" in wrecked.job[0].rank.until("crashed")["error"]

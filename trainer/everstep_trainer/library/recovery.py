@@ -135,20 +135,36 @@ class Recovery:
         return sorted(offers, key=lambda one: (one.version, one.manifest is None), reverse=True)
 
     def _shared_candidates(self) -> list[Manifest]:
-        """Told by whoever sees the newest: a mount may be missing on some node."""
-        lineage, seen = self._lineage, list[Manifest]()
-        if lineage.root is not None and self._place.local_rank == 0:
-            found = candidates(lineage.root, lineage.job, lineage.uid, lineage.history)
-            seen = list(found[:MAX_CANDIDATES])
+        """Told by whoever sees the newest: a mount may be missing on some node.
+
+        Raises:
+            NothingLoadableError: Nobody sees a checkpoint, and somebody cannot look.
+        """
+        seen, trouble = self._candidates()
         nothing = [NOTHING.generation, NOTHING.step]
         best = [seen[0].generation, seen[0].step] if seen else nothing
-        known = gather(self._place, best)
-        self._reader = known.index(max(known))
-        if max(known) == nothing:
+        known = gather(self._place, [*best, int(bool(trouble))])
+        newest = max(known)
+        self._reader = known.index(newest)
+        if newest[:2] == nothing:
+            if any(is_blind for *_, is_blind in known):
+                raise NothingLoadableError([trouble or "in a folder that another rank cannot read"])
             return []
         text = json.dumps([one.model_dump(mode="json") for one in seen]).encode()
         told = json.loads(tell_all(self._place, self._reader, text))
         return [Manifest.model_validate(one) for one in told]
+
+    def _candidates(self) -> tuple[list[Manifest], str]:
+        """What this worker's member sees on disk, and why if it cannot look."""
+        lineage = self._lineage
+        if lineage.root is None or self._place.local_rank != 0:
+            return [], ""
+        try:
+            found = candidates(lineage.root, lineage.job, lineage.uid, lineage.history, self._watch)
+        except DamagedError as error:
+            log.error("checkpoints cannot be looked for: %s", error)
+            return [], str(error)
+        return list(found[:MAX_CANDIDATES]), ""
 
     def _try(self, offer: _Offer, chosen_at: float) -> Found | None:
         packed, holds, trouble = self._load(offer)

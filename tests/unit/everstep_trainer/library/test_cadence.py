@@ -22,8 +22,11 @@ def due(pacer: Pacer, steps: int, optimizers: int = 1) -> dict[int, str]:
 def test_what_the_script_says_is_done() -> None:
     pacer = Pacer(Wish.of(2, 4, ROOT))
     assert due(pacer, 9) == {
-        **{0: "snapshot", 2: "snapshot", 4: "checkpoint"},
-        **{6: "snapshot", 8: "checkpoint"},
+        0: "snapshot",
+        2: "snapshot",
+        4: "checkpoint",
+        6: "snapshot",
+        8: "checkpoint",
     }
 
 
