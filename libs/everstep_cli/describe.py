@@ -4,6 +4,12 @@ from textwrap import shorten
 from typing import Final
 
 from everstep_contract.base import Event
+from everstep_contract.facts.checkpoint import (
+    CheckpointCommitted,
+    CheckpointDamaged,
+    SaveFailed,
+    ShardPrepared,
+)
 from everstep_contract.facts.incident import IncidentEnded, IncidentOpened
 from everstep_contract.facts.job import (
     ClusterWritten,
@@ -25,6 +31,8 @@ from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
 
 MAX_DETAIL: Final = 160
 """Characters, in whole words, that an event says beyond its kind and subject; torch says pages."""
+
+MIB: Final = 1 << 20
 
 
 def kind_of(event: Event) -> str:
@@ -65,6 +73,8 @@ def _job_detail(event: Event) -> str:
             return f"{event.pod} {ending or event.phase} {event.reason}"
         case JobObserved():
             return f"at least {event.gang.min_member}, generation {event.annotated_generation}"
+        case CheckpointCommitted(record=record):
+            return f"{record.checkpoint}, {record.total_bytes / MIB:.0f} MiB"
         case IncidentOpened(incident=incident):
             return ", ".join(member.name for member in incident.suspected)
         case IncidentEnded(incident=incident):
@@ -84,7 +94,14 @@ def _member_detail(event: MemberEvent) -> str:
             state = "no state yet" if version < 0 else f"state {version}"
             return f"generation {event.generation}, {state}"
         case MemberFormed():
-            return f"generation {event.generation}, at step {event.agreed_step}"
+            loaded = event.source in ("memory", "disk")
+            source = f", from {event.source} {event.checkpoint}".rstrip() if loaded else ""
+            return f"generation {event.generation}, at step {event.agreed_step}{source}"
+        case ShardPrepared() | SaveFailed():
+            trouble = f", {event.trouble}" if isinstance(event, SaveFailed) else ""
+            return f"{event.checkpoint}, {event.kind} {event.shard}{trouble}"
+        case CheckpointDamaged():
+            return f"{event.checkpoint}: {event.detail}"
         case WorkerExited():
             ended = f"signal {event.signal}" if event.signal else f"status {event.exit_code}"
             return f"local rank {event.local_rank}, {ended} ({event.classified})"

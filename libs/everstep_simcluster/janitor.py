@@ -8,6 +8,7 @@ one, so it imports little.
 
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -42,11 +43,20 @@ def main() -> int:
 
 def _remove(folder: Path) -> None:
     """Again while something is there: processes that are dying may still write."""
+    for mounted in _mounts_below(folder):
+        subprocess.run(["umount", "--lazy", mounted], check=False, capture_output=True)
     for _ in range(REMOVALS):
         shutil.rmtree(folder, ignore_errors=True)
         if not folder.exists():
             return
         time.sleep(REMOVAL_SECONDS)
+
+
+def _mounts_below(folder: Path) -> list[str]:
+    """File systems that somebody mounted in the folder, the innermost first."""
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    points = (line.split()[1] for line in mounts)
+    return sorted((p for p in points if p.startswith(f"{folder}/")), reverse=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     everstep run --nnodes 6:8 trainer/everstep_trainer/drill_train.py
 
-It writes no checkpoint and has no code for failures, nor for the drill.
+It has no code that writes or reads checkpoints, none for failures, and none for the drill.
 """
 
 import everstep
@@ -19,12 +19,17 @@ from everstep_trainer.drill_model import (
 
 def main() -> None:
     """Train until the steps are done."""
-    arguments = argument_parser("Train the drill's model under `everstep run`.").parse_args()
+    parser = argument_parser("Train the drill's model under `everstep run`.")
+    parser.add_argument("--snapshot-every", type=int, help="steps; default: the library's")
+    parser.add_argument("--checkpoint-every", type=int, help="steps; default: the library's")
+    arguments = parser.parse_args()
     own = make_model(arguments.seed)
     optimizer = make_optimizer(own)
     scheduler = make_scheduler(optimizer)
     text = Text(arguments.seed)
-    job = everstep.join()
+    job = everstep.join(
+        snapshot_every=arguments.snapshot_every, checkpoint_every=arguments.checkpoint_every
+    )
     for generation in job.generations():
         with generation:
             model = DistributedDataParallel(

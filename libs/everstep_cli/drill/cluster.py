@@ -1,6 +1,8 @@
 """The simulated cluster as the drill sees it: its API for what users do, its control pages."""
 
+import asyncio
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -61,6 +63,13 @@ class ClusterClient:
         last = (log.strip().splitlines() or ["nothing"])[-1]
         return f"{name} ended ({ended[0]['status']['phase']}); it said last: {last}"
 
+    async def force_delete_pods(self, namespace: str) -> None:
+        """Delete all pods without grace, as who wants them started anew elsewhere does."""
+        pods = await self._ask("GET", PODS.format(namespace=namespace))
+        for pod in pods["items"]:
+            path = f"{PODS.format(namespace=namespace)}/{pod['metadata']['name']}"
+            await self._ask("DELETE", f"{path}?gracePeriodSeconds=0")
+
     async def nodes(self) -> dict[str, Node]:
         """All nodes by name."""
         state = await self._ask("GET", "everstep-sim/state")
@@ -74,6 +83,10 @@ class ClusterClient:
         query = "" if pid is None else f"?pid={pid}"
         done = await self._ask("POST", f"everstep-sim/faults/{name}/{node}{query}")
         return float(done["unix_seconds"])
+
+    async def everywhere(self, name: str, nodes: Iterable[str]) -> list[float]:
+        """Do something to several nodes at once. Returns the instants."""
+        return await asyncio.gather(*(self.fault(name, node) for node in nodes))
 
     async def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(await self._text(method, path, body))

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from everstep_contract.base import Model
+from everstep_contract.facts.member import StateSource
 from everstep_contract.record import MilestoneName, Outcome
 from everstep_contract.verdicts import VerdictKind
 from pydantic import AfterValidator
@@ -27,6 +28,19 @@ class IncidentResult(Model):
     generation_after: int | None
     milestones_seconds: Milestones
     steps_lost: int | None
+
+
+class Restored(Model):
+    """Where the state came from that the job went on with; seconds from the fault.
+
+    A checkpoint is verified in the pass that loads it, so ``loaded`` means verified.
+    """
+
+    source: StateSource
+    checkpoint: str
+    step: int
+    chosen_seconds: Seconds | None
+    loaded_seconds: Seconds | None
 
 
 class TorchrunResult(Model):
@@ -67,6 +81,10 @@ class DrillDocument(Model):
     milestones_seconds: Milestones
     incidents: tuple[IncidentResult, ...]
     steps_lost: int | None
+    restored: Restored | None = None
+    checkpoints_committed: int = 0
+    saves_failed: int = 0
+    damaged_checkpoint: str = ""
     workers_kept: bool
     median_step_seconds: Seconds | None
     false_suspicions: int

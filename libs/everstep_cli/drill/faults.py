@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
+    from everstep_contract.facts.member import StateSource
     from everstep_contract.record import Outcome
     from everstep_contract.verdicts import VerdictKind
 
@@ -33,6 +34,10 @@ class FaultName(StrEnum):
     ADJUDICATOR = "adjudicator"
     RESCALER = "rescaler"
     NODE_WATCHER = "node-watcher"
+    WORKER_OOM = "worker-oom"
+    WHOLE_JOB = "whole-job"
+    BAD_CHECKPOINT = "bad-checkpoint"
+    DISK_FULL = "disk-full"
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,14 @@ class AwaitSteps:
     """Wait until exactly ``members`` members step in the job's newest generation."""
 
     members: int
+    within_seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class AwaitCheckpoints:
+    """Wait until so many more checkpoints are committed."""
+
+    count: int
 
 
 @dataclass(frozen=True)
@@ -90,35 +103,59 @@ class TripService:
     service: ServiceName
 
 
+@dataclass(frozen=True)
+class EndJob:
+    """End every process of every member at one instant; their pods are made anew.
+
+    ``damage``: one byte of the newest checkpoint changes while nobody lives.
+    """
+
+    damage: bool = False
+
+
+@dataclass(frozen=True)
+class FillDisk:
+    """Leave no room where checkpoints lie until a save failed for it, and give it back then."""
+
+
+Waiting = AwaitSteps | AwaitCheckpoints | AwaitHold | AwaitDismissal
 Action = (
     Hurt
     | HurtWhileForming
-    | AwaitSteps
-    | AwaitHold
-    | AwaitDismissal
+    | Waiting
     | BringBack
     | StopBus
     | StartBus
     | TripService
+    | EndJob
+    | FillDisk
 )
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One row of the table. ``verdicts``: every sequence of them that is as good as expected."""
+    """One row of the table.
+
+    verdicts: every sequence of them that is as good as expected.
+    last_outcome: of the incident; None if there must be none.
+    most_steps_lost: completed steps that may have to be done again.
+    sources: where the state may come from; empty: it does not matter.
+    """
 
     name: FaultName
     summary: str
     actions: tuple[Action, ...]
     verdicts: tuple[tuple[VerdictKind, ...], ...]
     members_lost: int
-    last_outcome: Outcome = "resumed"
+    last_outcome: Outcome | None = "resumed"
+    most_steps_lost: int = 0
+    sources: tuple[StateSource, ...] = ()
     torchrun: TorchrunFault | None = None
 
     @property
     def expected_verdict(self) -> str:
         """The expected verdicts in words."""
-        return " or ".join(", ".join(sequence) for sequence in self.verdicts)
+        return " or ".join(", ".join(sequence) or "none" for sequence in self.verdicts)
 
 
 def _to(lost: int) -> AwaitSteps:
@@ -129,7 +166,14 @@ MEMBERS: Final = 8
 MIN_MEMBER: Final = 6
 TORCHRUN_HEAL_SECONDS: Final = 60.0
 """How long plain torchrun may take to heal; the same bound as any change of membership has."""
+SNAPSHOT_EVERY: Final = 5
+CHECKPOINT_EVERY: Final = 20
+"""Steps between what the drill's own model keeps in memory, and on storage."""
+COLD_START_SECONDS: Final = 180.0
+"""How long eight members may take to begin anew: they import torch on two cores."""
 _SHRINK: Final[tuple[tuple[VerdictKind, ...], ...]] = (("shrink",),)
+_WHOLE: Final[tuple[tuple[VerdictKind, ...], ...]] = (("await_replacement", "form"),)
+_ANEW: Final = AwaitSteps(MEMBERS, COLD_START_SECONDS)
 _ONE_OR_TWO: Final[tuple[tuple[VerdictKind, ...], ...]] = (("shrink",), ("shrink", "shrink"))
 
 
@@ -241,6 +285,43 @@ FAULTS: Final[dict[FaultName, Fault]] = {
         _tripped("adjudicator"),
         _tripped("rescaler"),
         _tripped("node_watcher"),
+        Fault(
+            name=FaultName.WORKER_OOM,
+            summary="each member loses a worker at once, killed as if memory ran out; agents live",
+            actions=(Hurt("kill_worker", count=MEMBERS), _to(0)),
+            verdicts=(("restart_workers",), ("restart_workers", "restart_workers")),
+            members_lost=0,
+            most_steps_lost=SNAPSHOT_EVERY,
+            sources=("memory", "living"),
+        ),
+        Fault(
+            name=FaultName.WHOLE_JOB,
+            summary="all members die at one instant, and are started anew",
+            actions=(AwaitCheckpoints(1), EndJob(), _ANEW),
+            verdicts=_WHOLE,
+            members_lost=0,
+            last_outcome="holding",
+            most_steps_lost=CHECKPOINT_EVERY,
+            sources=("disk",),
+        ),
+        Fault(
+            name=FaultName.BAD_CHECKPOINT,
+            summary="the same, and the newest checkpoint is damaged: one byte",
+            actions=(AwaitCheckpoints(2), EndJob(damage=True), _ANEW),
+            verdicts=_WHOLE,
+            members_lost=0,
+            last_outcome="holding",
+            most_steps_lost=2 * CHECKPOINT_EVERY,
+            sources=("disk",),
+        ),
+        Fault(
+            name=FaultName.DISK_FULL,
+            summary="no room for checkpoints for a while",
+            actions=(AwaitCheckpoints(1), FillDisk(), AwaitCheckpoints(1)),
+            verdicts=((),),
+            members_lost=0,
+            last_outcome=None,
+        ),
     )
 }
 
@@ -249,3 +330,8 @@ def tripped_service(fault: Fault) -> ServiceName | None:
     """The service that the fault lets die in mid-sentence, if it does that."""
     found = (action.service for action in fault.actions if isinstance(action, TripService))
     return next(found, None)
+
+
+def needs_small_disk(fault: Fault) -> bool:
+    """Whether checkpoints must lie on a disk that can be filled."""
+    return any(isinstance(action, FillDisk) for action in fault.actions)

@@ -7,15 +7,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, assert_never
 
+from everstep_bus.background import background
+from everstep_contract.facts.checkpoint import SaveFailed
 from everstep_contract.identity import Member
+from everstep_contract.manifest import Manifest
 
+from everstep_cli.drill.disk import flip_one_byte, good_checkpoints, keep_full
 from everstep_cli.drill.faults import (
     Action,
+    AwaitCheckpoints,
     AwaitDismissal,
     AwaitHold,
     AwaitSteps,
     BringBack,
+    EndJob,
     Fault,
+    FillDisk,
     Hurt,
     Hurting,
     HurtWhileForming,
@@ -23,14 +30,20 @@ from everstep_cli.drill.faults import (
     StartBus,
     StopBus,
     TripService,
+    Waiting,
 )
+from everstep_cli.drill.manifest import JOB
 from everstep_cli.drill.stage import Stage
 from everstep_cli.drill.tripwire import Wire
-from everstep_cli.drill.watch import Watch
+from everstep_cli.drill.watch import LATE_FACTS_SECONDS, Watch
 from everstep_cli.drill.worker_logs import median_step_seconds, read_steps
 
 HEAL_SECONDS: Final = 60.0
 """How long any change of membership may take; the same bound as plain torchrun has."""
+CHECKPOINT_SECONDS: Final = 60.0
+"""How long it may take to the next checkpoint, and to the next save that fails."""
+FULL_SECONDS: Final = 3.0
+"""How long training goes on beside a full disk after a save has failed."""
 HOLD_WATCH_SECONDS: Final = 2.0
 """How long a holding job is watched: it must not take a step."""
 WITHOUT_BUS_SECONDS: Final = 2.0
@@ -51,12 +64,18 @@ REPLACED_ONLY_ON_DEMAND: Final[frozenset[Hurting]] = frozenset({"power_off", "cr
 
 @dataclass
 class Injured:
-    """What was done so far; ``first_at`` in seconds since the epoch."""
+    """What was done so far; ``first_at`` in seconds since the epoch.
+
+    ``best``: the newest checkpoint that was whole when the job had ended; ``damaged``: the one that
+    was newer.
+    """
 
     first_at: float | None = None
     members: list[Member] = field(default_factory=list)
     pids: set[int] = field(default_factory=set)
     generation: int = 0
+    best: Manifest | None = None
+    damaged: Manifest | None = None
 
     @property
     def since(self) -> datetime:
@@ -98,13 +117,8 @@ class Injection:
             case HurtWhileForming(how=how):
                 await self._reordered()
                 await self._hurt(how, self._choose(Hurt(how)))
-            case AwaitSteps(members=members):
-                await self._await_steps(members)
-            case AwaitHold():
-                await self._reordered()
-                await asyncio.sleep(HOLD_WATCH_SECONDS)
-            case AwaitDismissal():
-                await self._await_dismissal()
+            case AwaitSteps() | AwaitCheckpoints() | AwaitHold() | AwaitDismissal():
+                await self._wait(action)
             case BringBack():
                 await self._stage.cluster.cordon(self.injured.members[0].node, cordoned=False)
             case StopBus():
@@ -115,8 +129,26 @@ class Injection:
                 self._stage.start_bus()
             case TripService(service=service):
                 self._stage.arm(service, DECISIONS[service])
+            case EndJob(damage=damage):
+                await self._end_job(damage=damage)
+            case FillDisk():
+                await self._fill_disk()
             case _:
                 assert_never(action)
+
+    async def _wait(self, awaited: Waiting) -> None:
+        match awaited:
+            case AwaitSteps():
+                await self._await_steps(awaited)
+            case AwaitCheckpoints(count=count):
+                await self._await_checkpoints(count)
+            case AwaitHold():
+                await self._reordered()
+                await asyncio.sleep(HOLD_WATCH_SECONDS)
+            case AwaitDismissal():
+                await self._await_dismissal()
+            case _:
+                assert_never(awaited)
 
     def _choose(self, hurt: Hurt) -> list[Member]:
         """Whom to hurt, among the members of the newest order that nobody has hurt yet."""
@@ -134,10 +166,10 @@ class Injection:
             for member in chosen:
                 await self._stage.cluster.cordon(member.node, cordoned=True)
         nodes = await self._stage.cluster.nodes()
-        for member in chosen:
-            self.injured.members.append(member)
-            at = await self._hurt_one(how, member, nodes[member.node].pids)
-            self.injured.first_at = self.injured.first_at or at
+        self.injured.members += chosen
+        hurting = (self._hurt_one(how, member, nodes[member.node].pids) for member in chosen)
+        first_at = min(await asyncio.gather(*hurting))
+        self.injured.first_at = self.injured.first_at or first_at
 
     async def _hurt_one(self, how: Hurting, member: Member, pids: frozenset[int]) -> float:
         cluster = self._stage.cluster
@@ -159,14 +191,59 @@ class Injection:
 
         await self._watch.until(newer, within_seconds=HEAL_SECONDS, what="a newer order")
 
-    async def _await_steps(self, members: int) -> None:
+    async def _await_steps(self, wanted: AwaitSteps) -> None:
         def stepping() -> bool | None:
-            return self._watch.stepping(members, after=self.injured.generation) or None
+            return self._watch.stepping(wanted.members, after=self.injured.generation) or None
 
-        what = f"the first step with {members} members"
-        await self._watch.until(stepping, within_seconds=HEAL_SECONDS, what=what)
+        what = f"the first step with {wanted.members} members"
+        await self._watch.until(stepping, within_seconds=wanted.within_seconds, what=what)
         assert self._watch.order is not None
         self.injured.generation = self._watch.order.generation
+
+    async def _await_checkpoints(self, count: int) -> None:
+        """Committed from now on, so that nothing is half written when one is there."""
+        before = self._watch.committed
+
+        def enough() -> bool | None:
+            return self._watch.committed >= before + count or None
+
+        what = f"{count} more checkpoints"
+        await self._watch.until(enough, within_seconds=CHECKPOINT_SECONDS, what=what)
+
+    async def _end_job(self, *, damage: bool) -> None:
+        """All stop in the same moment and are killed where they stand: nobody says goodbye.
+
+        Their nodes are frozen in between, so that no pod is seen to fail: of a job whose pods have
+        all failed Volcano starts none anew.
+        """
+        cluster, order = self._stage.cluster, self._watch.order
+        assert order is not None
+        self.injured.generation = order.generation
+        self.injured.members += [seat.member for seat in order.seats]
+        nodes = [member.node for member in self.injured.members]
+        for node in (await cluster.nodes()).values():
+            self.injured.pids |= node.pids
+        self.injured.first_at = min(await cluster.everywhere("freeze", nodes))
+        await asyncio.sleep(LATE_FACTS_SECONDS)
+        good = good_checkpoints(self._stage.checkpoints, JOB)
+        if damage and good:
+            self.injured.damaged, *rest = good
+            flip_one_byte(self._stage.checkpoints, good[0])
+            good = tuple(rest)
+        self.injured.best = good[0] if good else None
+        await cluster.force_delete_pods(JOB.namespace)
+        await cluster.everywhere("crash", nodes)
+        await cluster.everywhere("thaw", nodes)
+
+    async def _fill_disk(self) -> None:
+        def failed() -> bool | None:
+            return any(isinstance(event, SaveFailed) for event in self._watch.events) or None
+
+        self.injured.first_at = time.time()
+        async with background(keep_full(self._stage.checkpoints)):
+            what = "a save that fails for want of room"
+            await self._watch.until(failed, within_seconds=CHECKPOINT_SECONDS, what=what)
+            await asyncio.sleep(FULL_SECONDS)
 
     async def _await_dismissal(self) -> None:
         def dismissed() -> bool | None:

@@ -5,8 +5,10 @@ from datetime import datetime
 from typing import Final
 
 from everstep_contract.base import Event
+from everstep_contract.facts.checkpoint import CheckpointCommitted, SaveFailed
 from everstep_contract.facts.job import OrderIssued, VerdictReached
-from everstep_contract.facts.member import MemberSuspected
+from everstep_contract.facts.member import MemberFormed, MemberSuspected
+from everstep_contract.manifest import Manifest
 from everstep_contract.orders import Order
 from everstep_contract.record import IncidentRecord
 from everstep_contract.verdicts import VerdictKind
@@ -19,11 +21,13 @@ from everstep_cli.drill.document import (
     Milestones,
 )
 from everstep_cli.drill.faults import MEMBERS, Fault
+from everstep_cli.drill.restoring import first_formed, restored, restored_wrongly
 from everstep_cli.drill.worker_logs import (
     StepLine,
     first_step_of,
     losses,
     median_step_seconds,
+    out_of_turn,
     steps_lost,
     workers_kept,
 )
@@ -37,8 +41,10 @@ STEPS_AFTER: Final = 3
 class Observations:
     """What a drill has seen; ``hurt`` are incarnations, ``steps`` the workers' own lines.
 
-    ``problem``: what the drill waited for in vain. ``must_learn``: the loss falls within these few
-    steps if all is well, as it does for the drill's own model.
+    ``problem``: what the drill waited for in vain. ``best``: the newest whole checkpoint when the
+    whole job had ended; ``damaged``: a newer one that was not; ``marked``: names of those that are
+    known to be damaged. ``must_learn``: the loss falls within these few steps if all is well, as it
+    does for the drill's own model, and its bounds hold.
     """
 
     fault: Fault
@@ -52,6 +58,9 @@ class Observations:
     hurt: frozenset[str]
     hurt_pids: frozenset[int]
     problem: str | None = None
+    best: Manifest | None = None
+    damaged: Manifest | None = None
+    marked: frozenset[str] = frozenset()
     must_learn: bool = True
 
 
@@ -76,6 +85,10 @@ def document_of(seen: Observations, against: Against, leftovers: Leftovers) -> D
         milestones_seconds=milestones,
         incidents=tuple(_incident_result(incident, seen) for incident in seen.incidents),
         steps_lost=steps_lost(seen.steps),
+        restored=restored(_formed(seen), seen.fault_at),
+        checkpoints_committed=sum(isinstance(e, CheckpointCommitted) for e in seen.events),
+        saves_failed=sum(isinstance(e, SaveFailed) for e in seen.events),
+        damaged_checkpoint=seen.damaged.checkpoint if seen.damaged else "",
         workers_kept=workers_kept(seen.steps, seen.hurt_pids),
         median_step_seconds=median_step_seconds(seen.steps, until=seen.fault_at.timestamp()),
         false_suspicions=len(_suspected_wrongly(seen)),
@@ -90,7 +103,22 @@ def document_of(seen: Observations, against: Against, leftovers: Leftovers) -> D
 def shortfalls(seen: Observations) -> tuple[str, ...]:
     """Why the drill is not healed: everything expected that did not happen; empty when it is."""
     problem = (seen.problem,) if seen.problem else ()
-    return (*problem, *_ruled_wrongly(seen), *_trained_wrongly(seen))
+    return (*problem, *_ruled_wrongly(seen), *_trained_wrongly(seen), *_kept_wrongly(seen))
+
+
+def _kept_wrongly(seen: Observations) -> list[str]:
+    """What speaks against the state that was kept and gone on with."""
+    found = restored_wrongly(seen.fault, _formed(seen), seen.best)
+    if seen.damaged and seen.damaged.checkpoint not in seen.marked:
+        found.append(f"nobody marked {seen.damaged.checkpoint} as damaged")
+    lost = steps_lost(seen.steps)
+    if seen.must_learn and lost > seen.fault.most_steps_lost:
+        found.append(f"{lost} steps were lost, at most {seen.fault.most_steps_lost} may be")
+    return found
+
+
+def _formed(seen: Observations) -> tuple[MemberFormed, ...]:
+    return first_formed(seen.events, seen.fault_at)
 
 
 def _ruled_wrongly(seen: Observations) -> list[str]:
@@ -103,7 +131,9 @@ def _ruled_wrongly(seen: Observations) -> list[str]:
     if members != expected:
         found.append(f"expected {expected} members at the end, there are {members}")
     found += [f"incident {i.id} was left open" for i in seen.incidents if i.outcome is None]
-    if not any(i.outcome == seen.fault.last_outcome for i in seen.incidents):
+    if seen.fault.last_outcome is None:
+        found += [f"incident {i.id}: nothing was to change" for i in seen.incidents]
+    elif not any(i.outcome == seen.fault.last_outcome for i in seen.incidents):
         found.append(f"no incident ended {seen.fault.last_outcome}")
     return found
 
@@ -122,6 +152,7 @@ def _trained_wrongly(seen: Observations) -> list[str]:
     if smallest < seen.min_member * seen.nproc:
         found.append(f"a step was taken with {smallest} workers")
     found += _ghosts(seen)
+    found += out_of_turn(seen.steps)
     return found
 
 
@@ -168,7 +199,12 @@ def _suspected_wrongly(seen: Observations) -> set[str]:
 def _first_milestones(seen: Observations) -> Milestones:
     if not seen.incidents:
         return dict.fromkeys(MILESTONES)
-    return _milestones(min(seen.incidents, key=lambda i: i.opened_at), seen)
+    found = _milestones(min(seen.incidents, key=lambda i: i.opened_at), seen)
+    formed = _formed(seen)
+    if found["agreed"] is None and formed:  # the incident ended when the job began to wait
+        last = max(event.at for event in formed)
+        found["agreed"] = round((last - seen.fault_at).total_seconds(), 3)
+    return found
 
 
 def _milestones(incident: IncidentRecord, seen: Observations) -> Milestones:

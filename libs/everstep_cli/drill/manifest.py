@@ -6,11 +6,16 @@ from typing import Any, Final
 
 from everstep_contract.identity import JobKey
 
+from everstep_cli.drill.faults import CHECKPOINT_EVERY, SNAPSHOT_EVERY
+
 JOB: Final = JobKey(namespace="training", name="drill")
 TASK: Final = "worker"
 RUN: Final = ("everstep", "run")
 """What the pods' command begins with; a pod template server knows it by this."""
-TRAINER: Final = ("-m", "everstep_trainer.drill_train")
+TRAINER: Final = (
+    *("-m", "everstep_trainer.drill_train"),
+    *("--snapshot-every", str(SNAPSHOT_EVERY), "--checkpoint-every", str(CHECKPOINT_EVERY)),
+)
 """What is trained where no script is given."""
 DOWNWARD: Final = {
     "EVERSTEP_JOB_NAMESPACE": "metadata.namespace",

@@ -11,15 +11,22 @@ from typing import Final
 from everstep_bus.background import background
 
 from everstep_cli.drill.board import Board
+from everstep_cli.drill.disk import small_disk
 from everstep_cli.drill.document import Against, DrillDocument
-from everstep_cli.drill.faults import MEMBERS, MIN_MEMBER, Fault, tripped_service
+from everstep_cli.drill.faults import (
+    MEMBERS,
+    MIN_MEMBER,
+    Fault,
+    needs_small_disk,
+    tripped_service,
+)
 from everstep_cli.drill.folder import temporary_folder
 from everstep_cli.drill.injection import Injection
 from everstep_cli.drill.judge import STEPS_AFTER, Observations, document_of, shortfalls
 from everstep_cli.drill.leftovers import leftovers, shared_memory_files
 from everstep_cli.drill.manifest import TRAINER, Gang
 from everstep_cli.drill.processes import Processes
-from everstep_cli.drill.stage import Stage
+from everstep_cli.drill.stage import CHECKPOINTS, Stage
 from everstep_cli.drill.torchrun import TorchrunPlan, against_torchrun
 from everstep_cli.drill.watch import LATE_FACTS_SECONDS, Watch
 from everstep_cli.drill.worker_logs import losses, read_steps
@@ -62,7 +69,10 @@ async def run_drill(drill: Drill, board: Board) -> tuple[DrillDocument, tuple[st
         CommandError: Something did not start, or did not happen in time.
     """
     mark, before = secrets.token_hex(8), shared_memory_files()
-    with nullcontext(drill.keep) if drill.keep else temporary_folder() as folder:
+    with (
+        nullcontext(drill.keep) if drill.keep else temporary_folder() as folder,
+        small_disk(folder / CHECKPOINTS) if needs_small_disk(drill.fault) else nullcontext(),
+    ):
         processes = Processes(folder / "logs", mark)
         try:
             observed = await _observe(drill, board, folder, processes)
@@ -116,7 +126,8 @@ async def _hurt_and_heal(
     """Carry the fault out and see training go on; what did not come in time, or None."""
     try:
         await injection.carry_out(drill.fault)
-        await _go_on(stage, watch, injection.injured.since)
+        expected = drill.fault.last_outcome is not None
+        await _go_on(stage, watch, injection.injured.since, incidents=expected)
     except CommandError as error:
         if injection.injured.first_at is None:
             raise
@@ -145,13 +156,13 @@ async def first_steps(stage: Stage, watch: Watch, gang: Gang) -> None:
     )
 
 
-async def _go_on(stage: Stage, watch: Watch, since: datetime) -> None:
+async def _go_on(stage: Stage, watch: Watch, since: datetime, *, incidents: bool) -> None:
     """Wait for steps of the newest generation, and for every verdict's and incident's end."""
     await _steps(stage, watch, STEPS_AFTER)
     what = "the end of every incident"
 
     def settled() -> bool | None:
-        return watch.settled(since) or None
+        return watch.settled(since, incidents=incidents) or None
 
     await watch.until(settled, within_seconds=GO_ON_SECONDS, what=what)
 
@@ -186,5 +197,8 @@ async def _gather(
         hurt=frozenset(member.incarnation for member in injured.members),
         hurt_pids=frozenset(injured.pids),
         problem=problem,
+        best=injured.best,
+        damaged=injured.damaged,
+        marked=await watch.damaged(),
         must_learn=not drill.script,
     )

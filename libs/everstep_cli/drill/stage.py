@@ -31,6 +31,8 @@ SERVICES: Final[tuple[ServiceName, ...]] = (
     "rescaler",
     "checkpoint_indexer",
 )
+CHECKPOINTS: Final = "checkpoints"
+"""Below the drill's folder: where the job's checkpoints lie, for members and indexer alike."""
 READY_SECONDS: Final = 120.0
 """How long a process may take to say that it is ready; the template imports torch."""
 
@@ -54,6 +56,7 @@ class Stage:
         """Whether nodes have networks of their own, so that links can be cut."""
         self.workers = folder / "workers"
         """Where the workers write down their steps."""
+        self.checkpoints = folder / CHECKPOINTS
 
     async def __aenter__(self) -> Self:
         try:
@@ -189,9 +192,8 @@ class Stage:
             case "rescaler":
                 return cluster | {"EVERSTEP_MODE": "act"}
             case "checkpoint_indexer":
-                checkpoints = self._folder / "checkpoints"
-                checkpoints.mkdir(exist_ok=True)
-                return {"EVERSTEP_CHECKPOINT_ROOT": str(checkpoints)}
+                self.checkpoints.mkdir(exist_ok=True)
+                return {"EVERSTEP_CHECKPOINT_ROOT": str(self.checkpoints)}
             case "adjudicator":
                 return {}
             case _:
@@ -202,6 +204,7 @@ class Stage:
             "EVERSTEP_NATS_URL": self._server.url,
             "EVERSTEP_NATS_SEED_PATH": str(agent_seed_path(self._credentials, JOB)),
             "EVERSTEP_STEP_LOG": str(self.workers),
+            "EVERSTEP_CHECKPOINT_ROOT": str(self.checkpoints),
             MARK_VARIABLE: self._processes.mark,
         }
         return job_manifest(self._gang, variables)

@@ -1,26 +1,30 @@
 """The milestone table that a drill ends with, beside the published drill and plain torchrun."""
 
 import json
+from collections.abc import Sequence
 from importlib.resources import files
-from typing import Final
+from typing import Final, Literal
 
 from everstep_contract.record import MilestoneName
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from everstep_cli.drill.document import DrillDocument, TorchrunResult
+from everstep_cli.drill.document import DrillDocument, Restored, TorchrunResult
 from everstep_cli.drill.faults import TORCHRUN_HEAL_SECONDS
 
 PUBLISHED: Final = json.loads(files(__package__).joinpath("published.json").read_text())
 """A published drill's milestones, with their source."""
 
-_ROWS: Final[tuple[tuple[MilestoneName, str, str | None], ...]] = (
+_Row = tuple[MilestoneName | Literal["chosen", "loaded"], str, str | None]
+_ROWS: Final[tuple[_Row, ...]] = (
     ("noticed", "noticed", None),
     ("confirmed", "confirmed", None),
     ("decided", "decided", "noticed_and_judged"),
     ("ordered", "ordered", None),
     ("left_old_group", "left the old group", "re_rendezvous"),
+    ("chosen", "chose a state", None),
+    ("loaded", "loaded and verified it", None),
     ("agreed", "agreed on the new one", "communication_rebuilt"),
     ("first_new_step", "first new step", "full_speed"),
 )
@@ -39,48 +43,72 @@ def milestone_table(document: DrillDocument) -> RenderableType:
     heading = Text(f"{document.fault}: {document.target}", "italic")
     ruled = Text(f"as expected: {', '.join(document.verdicts) or 'no verdict'}", "green")
     if document.healed and document.generation_after == document.generation_before:
-        return Group(heading, Text(f"nothing changed, as expected; {_left(document)}"), ruled)
+        unchanged = Text(f"nothing changed, as expected; {_left(document)}")
+        return Group(heading, unchanged, *_state(document), ruled)
     published = document.members_lowest < document.members_before
     notes = [Text(_PUBLISHED_NOTE, "dim")] if published else []
     notes += [Text(_TORCHRUN_NOTE, "dim")] if document.against.torchrun else []
-    lines = [_outcome(document), *([ruled] if document.healed else [])]
+    lines = [_outcome(document), *_state(document), *([ruled] if document.healed else [])]
     return Group(heading, _table(document, published=published), *notes, *lines)
 
 
 def _table(document: DrillDocument, *, published: bool) -> Table:
-    columns = {"Everstep": _ours(document)}
+    rows = [row for row in _ROWS if row[0] not in ("chosen", "loaded") or _loaded(document)]
+    columns = {"Everstep": _ours(document, rows)}
     if document.against.torchrun:
-        columns["torchrun, tuned"] = _theirs(document.against.torchrun)
+        columns["torchrun, tuned"] = _theirs(document.against.torchrun, rows)
     if published:
-        columns["published drill"] = _published()
+        columns["published drill"] = _published(rows)
     table = Table(
         "seconds from the fault", *(Column(heading, justify="right") for heading in columns)
     )
-    labels = [*(words for _, words, _ in _ROWS), "steps lost"]
+    labels = [*(words for _, words, _ in rows), "steps lost"]
     for row in zip(labels, *columns.values(), strict=True):
         table.add_row(*row)
     return table
 
 
-def _ours(document: DrillDocument) -> list[str]:
-    found = [document.milestones_seconds[milestone] for milestone, _, _ in _ROWS]
-    return [*map(_seconds, found), str(document.steps_lost)]
+def _loaded(document: DrillDocument) -> Restored | None:
+    """How the state was loaded, if it was: what a living worker holds is only copied."""
+    found = document.restored
+    return found if found and found.source in ("memory", "disk") else None
 
 
-def _theirs(result: TorchrunResult) -> list[str]:
+def _ours(document: DrillDocument, rows: Sequence[_Row]) -> list[str]:
+    reached = dict[str, float | None](document.milestones_seconds.items())
+    if (loaded := _loaded(document)) is not None:
+        reached |= {"chosen": loaded.chosen_seconds, "loaded": loaded.loaded_seconds}
+    return [*(_seconds(reached[name]) for name, _, _ in rows), str(document.steps_lost)]
+
+
+def _theirs(result: TorchrunResult, rows: Sequence[_Row]) -> list[str]:
     """Of a run that did not heal only how long it was waited for."""
     first, lost = result.first_new_step_seconds, result.steps_lost
     return [
-        *[""] * (len(_ROWS) - 1),
+        *[""] * (len(rows) - 1),
         f"not in {TORCHRUN_HEAL_SECONDS:g} s" if first is None else f"{first:.1f}",
         "-" if lost is None else str(lost),
     ]
 
 
-def _published() -> list[str]:
-    found = [PUBLISHED["seconds_from_fault"].get(stage) for _, _, stage in _ROWS]
+def _published(rows: Sequence[_Row]) -> list[str]:
+    found = [PUBLISHED["seconds_from_fault"].get(stage) for _, _, stage in rows]
     seconds = ("" if value is None else f"{value:.1f}" for value in found)
     return [*seconds, str(PUBLISHED["steps_lost"])]
+
+
+def _state(document: DrillDocument) -> list[Text]:
+    """What was kept, and gone on with."""
+    said = []
+    if (loaded := _loaded(document)) is not None:
+        name = f" ({loaded.checkpoint})" if loaded.checkpoint else ""
+        said.append(f"state from {loaded.source}: step {loaded.step}{name}")
+    if document.damaged_checkpoint:
+        said.append(f"{document.damaged_checkpoint} was damaged")
+    if document.saves_failed:
+        said.append(f"{document.saves_failed} saves failed")
+    kept = f"{document.checkpoints_committed} checkpoints committed"
+    return [Text("; ".join((*said, kept)))] if said else []
 
 
 def _outcome(document: DrillDocument) -> Text:

@@ -7,10 +7,11 @@ from typing import Final, TypeVar
 
 from everstep_bus.interface import Bus
 from everstep_contract.base import Event
+from everstep_contract.facts.checkpoint import CheckpointCommitted
 from everstep_contract.facts.incident import IncidentEnded, IncidentOpened
 from everstep_contract.facts.job import OrderIssued, StepAdvanced, VerdictReached
 from everstep_contract.identity import Member
-from everstep_contract.layout import INCIDENTS
+from everstep_contract.layout import CHECKPOINTS, INCIDENTS
 from everstep_contract.orders import Order
 from everstep_contract.record import IncidentRecord
 from everstep_contract.subjects import EVENTS
@@ -72,6 +73,11 @@ class Watch:
             for event in self.events
         )
 
+    @property
+    def committed(self) -> int:
+        """Checkpoints that were committed so far."""
+        return sum(isinstance(event, CheckpointCommitted) for event in self.events)
+
     def ended(self, since: datetime) -> tuple[IncidentRecord, ...]:
         """Incidents that ended after an instant."""
         return tuple(
@@ -80,22 +86,28 @@ class Watch:
             if isinstance(event, IncidentEnded) and event.at >= since
         )
 
-    def settled(self, since: datetime) -> bool:
+    def settled(self, since: datetime, *, incidents: bool) -> bool:
         """Whether the verdict of every order is told, and every incident since then has ended.
 
         Orders can be out before either is told: whoever decided may have died in between.
+        ``incidents``: at least one is expected.
         """
         ordered = {e.order.verdict_id for e in self.events if isinstance(e, OrderIssued)}
         told = {e.verdict_id for e in self.events if isinstance(e, VerdictReached)}
         opened = {e.incident.id for e in self.events if isinstance(e, IncidentOpened)}
         ended = {e.incident.id for e in self.events if isinstance(e, IncidentEnded)}
-        return ordered <= told and opened <= ended and bool(self.ended(since))
+        return ordered <= told and opened <= ended and (not incidents or bool(self.ended(since)))
 
     async def incidents(self, since: datetime) -> tuple[IncidentRecord, ...]:
         """Incidents opened after an instant, as they are kept, oldest first."""
         kept = [entry.value for entry in await self._bus.kv(INCIDENTS).entries()]
         found = [record for record in kept if record and record.opened_at >= since]
         return tuple(sorted(found, key=lambda record: record.opened_at))
+
+    async def damaged(self) -> frozenset[str]:
+        """Names of checkpoints that the index knows to be damaged."""
+        kept = [entry.value for entry in await self._bus.kv(CHECKPOINTS).entries()]
+        return frozenset(record.checkpoint for record in kept if record and record.damage)
 
     async def _listen_to_facts(self) -> None:
         async for received in self._bus.facts((f"{EVENTS}.>",)):

@@ -64,6 +64,18 @@ def steps_lost(steps: Sequence[StepLine]) -> int:
     return lost
 
 
+def out_of_turn(steps: Sequence[StepLine]) -> list[str]:
+    """The first step that a worker repeated or left out within a generation; empty if none did."""
+    newest: dict[tuple[int, int], int] = {}
+    for step in steps:
+        before = newest.get((step.generation, step.pid))
+        if before is not None and step.step != before + 1:
+            where = f"generation {step.generation}"
+            return [f"rank {step.rank} went from step {before} to {step.step} in {where}"]
+        newest[step.generation, step.pid] = step.step
+    return []
+
+
 def workers_kept(steps: Sequence[StepLine], hurt_pids: frozenset[int]) -> bool:
     """Whether every worker that nobody hurt stepped on, in the same process, to the end."""
     by_generation = _by_generation(steps)

@@ -30,7 +30,7 @@ async def settled(*events: Event) -> bool:
     bus = MemoryBus(MemoryBroker(), service_client_name("operator", "drill"))
     watch = Watch(bus, Board(Console(quiet=True)))
     watch.events.extend(events)
-    return watch.settled(START)
+    return watch.settled(START, incidents=True)
 
 
 async def test_a_drill_waits_for_the_verdict_of_an_order_whose_author_died_before_telling() -> None:
