@@ -35,7 +35,7 @@ from everstep_cli.drill.faults import (
 from everstep_cli.drill.manifest import JOB
 from everstep_cli.drill.stage import Stage
 from everstep_cli.drill.tripwire import Wire
-from everstep_cli.drill.watch import LATE_FACTS_SECONDS, Watch
+from everstep_cli.drill.watch import Watch
 from everstep_cli.drill.worker_logs import median_step_seconds, read_steps
 
 HEAL_SECONDS: Final = 60.0
@@ -224,7 +224,6 @@ class Injection:
         for node in (await cluster.nodes()).values():
             self.injured.pids |= node.pids
         self.injured.first_at = min(await cluster.everywhere("freeze", nodes))
-        await asyncio.sleep(LATE_FACTS_SECONDS)
         good = good_checkpoints(self._stage.checkpoints, JOB)
         if damage and good:
             self.injured.damaged, *rest = good

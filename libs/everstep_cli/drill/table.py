@@ -45,7 +45,7 @@ def milestone_table(document: DrillDocument) -> RenderableType:
     if document.healed and document.generation_after == document.generation_before:
         unchanged = Text(f"nothing changed, as expected; {_left(document)}")
         return Group(heading, unchanged, *_state(document), ruled)
-    published = document.members_lowest < document.members_before
+    published = 0 < document.members_lowest < document.members_before
     notes = [Text(_PUBLISHED_NOTE, "dim")] if published else []
     notes += [Text(_TORCHRUN_NOTE, "dim")] if document.against.torchrun else []
     lines = [_outcome(document), *_state(document), *([ruled] if document.healed else [])]
