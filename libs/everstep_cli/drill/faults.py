@@ -172,7 +172,12 @@ CHECKPOINT_EVERY: Final = 20
 COLD_START_SECONDS: Final = 180.0
 """How long eight members may take to begin anew: they import torch on two cores."""
 _SHRINK: Final[tuple[tuple[VerdictKind, ...], ...]] = (("shrink",),)
-_WHOLE: Final[tuple[tuple[VerdictKind, ...], ...]] = (("await_replacement", "form"),)
+_WHOLE: Final[tuple[tuple[VerdictKind, ...], ...]] = (
+    ("await_replacement", "form"),
+    ("shrink", "await_replacement", "form"),
+    ("shrink", "shrink", "await_replacement", "form"),
+)
+"""The first deaths to be proven may be ruled on before the others are."""
 _ANEW: Final = AwaitSteps(MEMBERS, COLD_START_SECONDS)
 _ONE_OR_TWO: Final[tuple[tuple[VerdictKind, ...], ...]] = (("shrink",), ("shrink", "shrink"))
 

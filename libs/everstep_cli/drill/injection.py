@@ -14,6 +14,7 @@ from everstep_contract.manifest import Manifest
 
 from everstep_cli.drill.disk import flip_one_byte, good_checkpoints, keep_full
 from everstep_cli.drill.faults import (
+    CHECKPOINT_EVERY,
     Action,
     AwaitCheckpoints,
     AwaitDismissal,
@@ -213,9 +214,12 @@ class Injection:
     async def _end_job(self, *, damage: bool) -> None:
         """All stop in the same moment and are killed where they stand: nobody says goodbye.
 
+        The moment is any in which no checkpoint is being written, which takes a few steps.
+
         Their nodes are frozen in between, so that no pod is seen to fail: of a job whose pods have
         all failed Volcano starts none anew.
         """
+        await asyncio.sleep(self._random.uniform(0.0, CHECKPOINT_EVERY / 2) * self._step_seconds())
         cluster, order = self._stage.cluster, self._watch.order
         assert order is not None
         self.injured.generation = order.generation

@@ -42,8 +42,8 @@ class Observations:
     """What a drill has seen; ``hurt`` are incarnations, ``steps`` the workers' own lines.
 
     ``problem``: what the drill waited for in vain. ``best``: the newest whole checkpoint when the
-    whole job had ended; ``damaged``: a newer one that was not; ``marked``: names of those that are
-    known to be damaged. ``must_learn``: the loss falls within these few steps if all is well, as it
+    whole job had ended; ``damaged``: a newer one that was not; ``believed``: names of those that
+    are held to be whole at the end. ``must_learn``: the loss falls within these few steps if all is well, as it
     does for the drill's own model, and its bounds hold.
     """
 
@@ -60,7 +60,7 @@ class Observations:
     problem: str | None = None
     best: Manifest | None = None
     damaged: Manifest | None = None
-    marked: frozenset[str] = frozenset()
+    believed: frozenset[str] = frozenset()
     must_learn: bool = True
 
 
@@ -109,8 +109,8 @@ def shortfalls(seen: Observations) -> tuple[str, ...]:
 def _kept_wrongly(seen: Observations) -> list[str]:
     """What speaks against the state that was kept and gone on with."""
     found = restored_wrongly(seen.fault, _formed(seen), seen.best)
-    if seen.damaged and seen.damaged.checkpoint not in seen.marked:
-        found.append(f"nobody marked {seen.damaged.checkpoint} as damaged")
+    if seen.damaged and seen.damaged.checkpoint in seen.believed:
+        found.append(f"{seen.damaged.checkpoint} was damaged and is held to be whole")
     lost = steps_lost(seen.steps)
     if seen.must_learn and lost > seen.fault.most_steps_lost:
         found.append(f"{lost} steps were lost, at most {seen.fault.most_steps_lost} may be")
@@ -172,12 +172,14 @@ def _ghosts(seen: Observations) -> list[str]:
 
 def _orders_around(seen: Observations) -> list[Order]:
     """The order in force when the fault came, and all that came after it."""
-    orders = sorted(
-        (event for event in seen.events if isinstance(event, OrderIssued)),
-        key=lambda event: event.order.generation,
-    )
+    orders = _issued(seen)
     before = [event.order for event in orders if event.at < seen.fault_at]
     return [*before[-1:], *(event.order for event in orders if event.at >= seen.fault_at)]
+
+
+def _issued(seen: Observations) -> list[OrderIssued]:
+    issued = (event for event in seen.events if isinstance(event, OrderIssued))
+    return sorted(issued, key=lambda event: event.order.generation)
 
 
 def _verdicts(seen: Observations) -> tuple[VerdictKind, ...]:
@@ -202,16 +204,21 @@ def _first_milestones(seen: Observations) -> Milestones:
     found = _milestones(min(seen.incidents, key=lambda i: i.opened_at), seen)
     formed = _formed(seen)
     if found["agreed"] is None and formed:  # the incident ended when the job began to wait
-        last = max(event.at for event in formed)
-        found["agreed"] = round((last - seen.fault_at).total_seconds(), 3)
+        ordered = (o.at for o in _issued(seen) if o.order.generation == formed[0].generation)
+        found["ordered"] = _since(seen, next(ordered, None))
+        found["agreed"] = _since(seen, max(event.at for event in formed))
     return found
+
+
+def _since(seen: Observations, at: datetime | None) -> float | None:
+    return None if at is None else round((at - seen.fault_at).total_seconds(), 3)
 
 
 def _milestones(incident: IncidentRecord, seen: Observations) -> Milestones:
     """Seconds from the fault; the first new step is the workers' own word."""
     found: Milestones = dict.fromkeys(MILESTONES)
     for name, at in incident.milestones.items():
-        found[name] = round((at - seen.fault_at).total_seconds(), 3)
+        found[name] = _since(seen, at)
     after = incident.generation_after
     first = first_step_of(seen.steps, after) if after is not None else None
     if first is not None:

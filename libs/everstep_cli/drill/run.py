@@ -21,7 +21,7 @@ from everstep_cli.drill.faults import (
     tripped_service,
 )
 from everstep_cli.drill.folder import temporary_folder
-from everstep_cli.drill.injection import Injection
+from everstep_cli.drill.injection import Injection, Injured
 from everstep_cli.drill.judge import STEPS_AFTER, Observations, document_of, shortfalls
 from everstep_cli.drill.leftovers import leftovers, shared_memory_files
 from everstep_cli.drill.manifest import TRAINER, Gang
@@ -177,6 +177,14 @@ async def _steps(stage: Stage, watch: Watch, count: int) -> None:
         raise CommandError(f"the job took no {count} steps within {GO_ON_SECONDS:g} s")
 
 
+def _target(fault: Fault, injured: Injured) -> str:
+    if needs_small_disk(fault):
+        return "where checkpoints lie"
+    if len(injured.members) == MEMBERS:
+        return "all members"
+    return ", ".join(f"{member.name} on {member.node}" for member in injured.members)
+
+
 async def _gather(
     drill: Drill, stage: Stage, watch: Watch, injection: Injection, problem: str | None
 ) -> Observations:
@@ -187,7 +195,7 @@ async def _gather(
         await asyncio.sleep(GHOST_SECONDS)
     return Observations(
         fault=drill.fault,
-        target=", ".join(f"{member.name} on {member.node}" for member in injured.members),
+        target=_target(drill.fault, injured),
         fault_at=injured.since,
         min_member=MIN_MEMBER,
         nproc=drill.nproc,
@@ -199,6 +207,6 @@ async def _gather(
         problem=problem,
         best=injured.best,
         damaged=injured.damaged,
-        marked=await watch.damaged(),
+        believed=await watch.believed(),
         must_learn=not drill.script,
     )

@@ -104,10 +104,10 @@ class Watch:
         found = [record for record in kept if record and record.opened_at >= since]
         return tuple(sorted(found, key=lambda record: record.opened_at))
 
-    async def damaged(self) -> frozenset[str]:
-        """Names of checkpoints that the index knows to be damaged."""
+    async def believed(self) -> frozenset[str]:
+        """Names of checkpoints that the index lists and knows no damage of."""
         kept = [entry.value for entry in await self._bus.kv(CHECKPOINTS).entries()]
-        return frozenset(record.checkpoint for record in kept if record and record.damage)
+        return frozenset(record.checkpoint for record in kept if record and not record.damage)
 
     async def _listen_to_facts(self) -> None:
         async for received in self._bus.facts((f"{EVENTS}.>",)):
