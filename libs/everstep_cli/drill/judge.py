@@ -43,8 +43,8 @@ class Observations:
 
     ``problem``: what the drill waited for in vain. ``best``: the newest whole checkpoint when the
     whole job had ended; ``damaged``: a newer one that was not; ``believed``: names of those that
-    are held to be whole at the end. ``must_learn``: the loss falls within these few steps if all is well, as it
-    does for the drill's own model, and its bounds hold.
+    are held to be whole at the end. ``must_learn``: the loss falls within these few steps if all
+    is well, and no more steps are lost than allowed, as it is with the drill's own model.
     """
 
     fault: Fault
