@@ -10,12 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from everstep_cli.drill.faults import FAULTS, FaultName
+from everstep_cli.drill.disk import small_disk
+from everstep_cli.drill.faults import FAULTS, FaultName, needs_small_disk
 from everstep_cli.drill.processes import descendants
+from everstep_cli.errors import CommandError
 from support.polling import eventually
 
 DRILL_SECONDS = 400
-QUICK = (FaultName.CRASH, FaultName.POWER_OFF, FaultName.WORKER)
+QUICK = (
+    FaultName.CRASH,
+    FaultName.POWER_OFF,
+    FaultName.WORKER,
+    FaultName.WORKER_OOM,
+    FaultName.BAD_CHECKPOINT,
+)
 SEEDS = tuple(range(1, 1 + int(os.environ.get("DRILL_SEEDS", "1"))))
 """How often the slow tests repeat each fault; ten before a release."""
 
@@ -49,16 +57,24 @@ def run_drill(*flags: str, **variables: str) -> subprocess.CompletedProcess[str]
 def check(fault: FaultName, seed: int) -> None:
     """What every row of the table promises."""
     document = drill(fault, seed)
-    assert document["steps_lost"] == 0
+    assert document["steps_lost"] <= FAULTS[fault].most_steps_lost
     assert document["workers_kept"]
     assert document["false_suspicions"] == 0
     assert document["loss_last"] < document["loss_first"]
     assert document["leftovers"] == {"processes": 0, "shared_memory_files": 0}
 
 
+def require_small_disk(folder: Path) -> None:
+    try:
+        with small_disk(folder / "disk"):
+            pass
+    except CommandError as error:
+        pytest.skip(str(error))
+
+
 @pytest.mark.timeout(DRILL_SECONDS)
 @pytest.mark.parametrize("fault", QUICK)
-def test_a_drill_heals_and_loses_no_step(fault: FaultName) -> None:
+def test_a_drill_heals_and_loses_no_more_than_it_may(fault: FaultName) -> None:
     check(fault, seed=7)
 
 
@@ -83,7 +99,11 @@ def test_a_script_that_fails_at_once_ends_the_drill_with_its_last_words(tmp_path
 @pytest.mark.timeout(DRILL_SECONDS)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in QUICK])
-def test_every_fault_heals_and_loses_no_step(fault: FaultName, seed: int) -> None:
+def test_every_fault_heals_and_loses_no_more_than_it_may(
+    fault: FaultName, seed: int, tmp_path: Path
+) -> None:
+    if needs_small_disk(FAULTS[fault]):
+        require_small_disk(tmp_path)
     check(fault, seed)
 
 

@@ -8,11 +8,13 @@ from everstep_cli.drill.faults import FAULTS, FaultName
 from everstep_cli.drill.judge import Observations, document_of, shortfalls
 from everstep_cli.drill.worker_logs import StepLine
 from everstep_contract.facts.job import OrderIssued, VerdictReached
-from everstep_contract.facts.member import MemberSuspected
+from everstep_contract.facts.checkpoint import SaveFailed
+from everstep_contract.facts.member import MemberFormed, MemberSuspected, StateSource
 from everstep_contract.identity import Endpoint, JobKey, Member, Seat
+from everstep_contract.manifest import Manifest, ShardFile
 from everstep_contract.orders import Order
 from everstep_contract.record import Durations, IncidentRecord
-from everstep_contract.verdicts import Shrink, Tolerate
+from everstep_contract.verdicts import AwaitReplacement, Form, Shrink, Tolerate, Verdict
 
 FAULT_AT = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = JobKey(namespace="training", name="drill")
@@ -48,7 +50,7 @@ def ordered(seconds: float, generation: int, members: int) -> OrderIssued:
     return OrderIssued(at=at(seconds), **ABOUT, order=order)
 
 
-def ruled(seconds: float, verdict: Shrink | Tolerate, generation: int = 2) -> VerdictReached:
+def ruled(seconds: float, verdict: Verdict, generation: int = 2) -> VerdictReached:
     return VerdictReached(
         at=at(seconds),
         **ABOUT,
@@ -176,3 +178,148 @@ def test_a_suspicion_of_a_member_that_nobody_hurt_is_false() -> None:
     )
     seen = replace(HEALED, events=(*HEALED.events, suspected))
     assert document_of(seen, Against(), NOTHING_LEFT).false_suspicions == 1
+
+
+def checkpoint(step: int) -> Manifest:
+    return Manifest(
+        job=JOB,
+        checkpoint=f"g1-s{step}",
+        lineage="uid",
+        generation=1,
+        step=step,
+        shards=(ShardFile(file="0-a.safetensors", total_bytes=10, xxh3_128="0" * 32),),
+        history=(),
+        committed_at=at(-1),
+    )
+
+
+def formed(index: int, step: int, source: StateSource = "disk", name: str = "") -> MemberFormed:
+    """A member's word, half a second after the order of generation 3, at second 4."""
+    return MemberFormed(
+        at=at(4.5),
+        job=JOB,
+        member=member(10 + index),
+        generation=3,
+        verdict_id="v3",
+        agreed_step=step,
+        steps_lost=0,
+        left_seconds=0.1,
+        formed_seconds=0.5,
+        source=source,
+        checkpoint=name,
+        chosen_seconds=0.2,
+        loaded_seconds=0.3 + index / 100,
+    )
+
+
+def cold_start(first_step: int, *told: MemberFormed) -> Observations:
+    """All members died after step 6, and began again at ``first_step``."""
+    before = tuple(line for number in range(1, 7) for line in stepped(number - 6.5, 1, number, 8))
+    after = tuple(
+        replace(line, pid=line.pid + 100)
+        for number in range(first_step, first_step + 9)
+        for line in stepped(5 + number / 10, 3, number, 8)
+    )
+    held = INCIDENT.model_copy(update={"outcome": "holding", "verdict": "await_replacement"})
+    return replace(
+        HEALED,
+        fault=FAULTS[FaultName.WHOLE_JOB],
+        events=(
+            ordered(-60, 1, 8),
+            ruled(0.05, AwaitReplacement(lost=("i0",), wait_seconds=60)),
+            ordered(0.06, 2, 0),
+            ruled(3.9, Form(), generation=3),
+            ordered(4, 3, 8),
+            *told,
+        ),
+        incidents=(held,),
+        steps=(*before, *after),
+        hurt=frozenset(f"i{index}" for index in range(8)),
+        hurt_pids=frozenset(range(100, 108)),
+        best=checkpoint(4),
+    )
+
+
+def all_formed(step: int, source: StateSource = "disk", name: str = "") -> list[MemberFormed]:
+    return [formed(index, step, source, name) for index in range(8)]
+
+
+def test_a_whole_job_that_went_on_from_its_newest_checkpoint_is_healed() -> None:
+    assert shortfalls(cold_start(5, *all_formed(4, name="g1-s4"))) == ()
+
+
+def test_the_way_to_the_state_is_told_in_seconds_from_the_fault() -> None:
+    seen = cold_start(5, *all_formed(4, name="g1-s4"))
+    document = document_of(seen, Against(), NOTHING_LEFT)
+    assert document.restored is not None
+    assert document.restored.checkpoint == "g1-s4"
+    assert document.restored.chosen_seconds == 4.2
+    assert document.restored.loaded_seconds == 4.37
+    assert document.milestones_seconds["ordered"] == 4.0
+    assert document.milestones_seconds["agreed"] == 4.5
+    assert document.steps_lost == 2
+
+
+def test_an_older_checkpoint_than_the_newest_whole_one_is_not_healed() -> None:
+    found = shortfalls(cold_start(3, *all_formed(2, name="g1-s2")))
+    assert "g1-s2 was loaded, and g1-s4 was whole and newer" in found
+
+
+def test_a_beginning_from_nothing_is_not_healed() -> None:
+    found = shortfalls(cold_start(1, *all_formed(0, "fresh")))
+    assert "the state came from fresh, not disk" in found
+
+
+def test_members_that_went_on_from_different_states_are_not_healed() -> None:
+    told = [*all_formed(4, name="g1-s4")[:7], formed(7, 2, name="g1-s2")]
+    assert any("from 2 states" in why for why in shortfalls(cold_start(5, *told)))
+
+
+def test_a_damaged_checkpoint_that_is_held_to_be_whole_is_not_healed() -> None:
+    seen = replace(
+        cold_start(5, *all_formed(4, name="g1-s4")),
+        fault=FAULTS[FaultName.BAD_CHECKPOINT],
+        damaged=checkpoint(6),
+    )
+    assert shortfalls(seen) == ()
+    believed = replace(seen, believed=frozenset({"g1-s6"}))
+    assert shortfalls(believed) == ("g1-s6 was damaged and is held to be whole",)
+
+
+def test_more_steps_lost_than_a_fault_may_cost_are_not_healed() -> None:
+    again = tuple(line for number in (6, 7) for line in stepped(0.65 + number / 100, 2, number, 7))
+    seen = replace(HEALED, steps=(*HEALED.steps[:48], *again, *HEALED.steps[48 + 7 :]))
+    assert "1 steps were lost, at most 0 may be" in shortfalls(seen)
+
+
+def test_a_step_that_is_left_out_is_not_healed() -> None:
+    seen = replace(HEALED, steps=tuple(s for s in HEALED.steps if s.step != 9))
+    assert "rank 0 went from step 8 to 10 in generation 2" in shortfalls(seen)
+
+
+def test_beside_a_full_disk_nothing_may_change() -> None:
+    failed = SaveFailed(
+        at=at(1),
+        job=JOB,
+        member=member(0),
+        checkpoint="g1-s20",
+        generation=1,
+        step=20,
+        kind="state",
+        shard=0,
+        trouble="full",
+        attempt=1,
+    )
+    steps = tuple(line for n in range(1, 13) for line in stepped(n - 6.5, 1, n, 8))
+    seen = replace(
+        HEALED,
+        fault=FAULTS[FaultName.DISK_FULL],
+        events=(ordered(-60, 1, 8), failed),
+        incidents=(),
+        steps=steps,
+    )
+    assert shortfalls(seen) == ()
+    assert document_of(seen, Against(), NOTHING_LEFT).saves_failed == 1
+    assert shortfalls(replace(seen, incidents=(INCIDENT,))) == (
+        "incident incident-1: nothing was to change",
+    )

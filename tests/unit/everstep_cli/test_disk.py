@@ -1,0 +1,56 @@
+"""A disk that is full for a while, and a file that is damaged."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from everstep_bus.background import background
+from everstep_checkpoint.errors import DamagedError
+from everstep_checkpoint.storage import Storage
+from everstep_cli.drill.disk import flip_one_byte, good_checkpoints, keep_full, small_disk
+from everstep_cli.errors import CommandError
+from support.checkpoints import commit_one
+from support.jobs import JOB
+from support.polling import eventually
+
+
+def test_a_flipped_byte_is_damage_in_one_file(tmp_path: Path) -> None:
+    manifest = commit_one(tmp_path, generation=1, step=10)
+    flip_one_byte(tmp_path, manifest)
+    with pytest.raises(DamagedError, match="its hash is"):
+        Storage(tmp_path).verify(manifest)
+
+
+def test_the_best_checkpoint_comes_first(tmp_path: Path) -> None:
+    for step in (10, 20):
+        commit_one(tmp_path, generation=1, step=step)
+    assert [one.step for one in good_checkpoints(tmp_path, JOB)] == [20, 10]
+    assert good_checkpoints(tmp_path / "nothing", JOB) == ()
+
+
+async def test_a_full_disk_has_room_again_afterwards(tmp_path: Path) -> None:
+    try:
+        with small_disk(tmp_path / "disk"):
+            await fill_and_empty(tmp_path / "disk")
+    except CommandError as error:
+        pytest.skip(str(error))
+    assert not (tmp_path / "disk").is_mount()
+
+
+async def fill_and_empty(folder: Path) -> None:
+    freed = folder / "freed"
+    freed.write_bytes(bytes(1 << 20))
+    async with background(keep_full(folder)):
+        await eventually(lambda: not room_bytes(folder))
+        freed.unlink()
+        await eventually(lambda: not room_bytes(folder))
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            freed.write_bytes(bytes(1 << 20))
+    await asyncio.to_thread(freed.write_bytes, bytes(1 << 20))
+
+
+def room_bytes(folder: Path) -> int:
+    room = os.statvfs(folder)
+    return room.f_bavail * room.f_frsize
