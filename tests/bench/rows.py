@@ -1,4 +1,4 @@
-"""Every row of the drill's table, again and again with different seeds: no more may be lost than it says."""
+"""Every row of the drill's table with different seeds: no more may be lost than the row says."""
 
 import sys
 from pathlib import Path

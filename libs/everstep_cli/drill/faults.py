@@ -175,10 +175,10 @@ CHECKPOINT_EVERY: Final = 20
 COLD_START_SECONDS: Final = 180.0
 """How long eight members may take to begin anew: they import torch on two cores."""
 _SHRINK: Final[tuple[tuple[VerdictKind, ...], ...]] = (("shrink",),)
+_SHRUNK: Final[tuple[VerdictKind, ...]] = ("shrink", "shrink")
+_HELD: Final[tuple[VerdictKind, ...]] = ("await_replacement",) * 3
 _WHOLE: Final[tuple[tuple[VerdictKind, ...], ...]] = tuple(
-    (*("shrink",) * shrinks, *("await_replacement",) * holds, "form")
-    for shrinks in range(3)
-    for holds in range(1, 4)
+    (*_SHRUNK[:shrinks], *_HELD[:holds], "form") for shrinks in range(3) for holds in (1, 2, 3)
 )
 """The first deaths to be proven may be ruled on before the others are."""
 _ANEW: Final = AwaitSteps(MEMBERS, COLD_START_SECONDS)

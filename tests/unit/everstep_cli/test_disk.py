@@ -8,16 +8,26 @@ from pathlib import Path
 import pytest
 from everstep_bus.background import background
 from everstep_checkpoint.errors import DamagedError
-from everstep_checkpoint.storage import Storage
+from everstep_checkpoint.storage import Storage, write_shard
 from everstep_cli.drill.disk import flip_one_byte, good_checkpoints, keep_full, small_disk
 from everstep_cli.errors import CommandError
-from support.checkpoints import commit_one
+from everstep_contract.manifest import Manifest
+from support.checkpoints import save
 from support.jobs import JOB
 from support.polling import eventually
 
 
+def committed(root: Path, step: int) -> Manifest:
+    storage, manifest = Storage(root), save(1, step)
+    attempt = storage.attempt(JOB, 1, step)
+    shard = write_shard(attempt, manifest.shards[0].file, [bytes(range(10))])
+    manifest = manifest.model_copy(update={"shards": (shard,)})
+    storage.commit(manifest)
+    return manifest
+
+
 def test_a_flipped_byte_is_damage_in_one_file(tmp_path: Path) -> None:
-    manifest = commit_one(tmp_path, generation=1, step=10)
+    manifest = committed(tmp_path, step=10)
     flip_one_byte(tmp_path, manifest)
     with pytest.raises(DamagedError, match="its hash is"):
         Storage(tmp_path).verify(manifest)
@@ -25,7 +35,7 @@ def test_a_flipped_byte_is_damage_in_one_file(tmp_path: Path) -> None:
 
 def test_the_best_checkpoint_comes_first(tmp_path: Path) -> None:
     for step in (10, 20):
-        commit_one(tmp_path, generation=1, step=step)
+        committed(tmp_path, step=step)
     assert [one.step for one in good_checkpoints(tmp_path, JOB)] == [20, 10]
     assert good_checkpoints(tmp_path / "nothing", JOB) == ()
 

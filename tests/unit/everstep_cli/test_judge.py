@@ -7,8 +7,8 @@ from everstep_cli.drill.document import Against, Leftovers, TorchrunResult
 from everstep_cli.drill.faults import FAULTS, FaultName
 from everstep_cli.drill.judge import Observations, document_of, shortfalls
 from everstep_cli.drill.worker_logs import StepLine
-from everstep_contract.facts.job import OrderIssued, VerdictReached
 from everstep_contract.facts.checkpoint import SaveFailed
+from everstep_contract.facts.job import OrderIssued, VerdictReached
 from everstep_contract.facts.member import MemberFormed, MemberSuspected, StateSource
 from everstep_contract.identity import Endpoint, JobKey, Member, Seat
 from everstep_contract.manifest import Manifest, ShardFile
