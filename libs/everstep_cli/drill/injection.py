@@ -38,13 +38,15 @@ from everstep_cli.drill.stage import Stage
 from everstep_cli.drill.tripwire import Wire
 from everstep_cli.drill.watch import Watch
 from everstep_cli.drill.worker_logs import median_step_seconds, read_steps
+from everstep_cli.errors import CommandError
+from everstep_cli.waiting import seen
 
 HEAL_SECONDS: Final = 60.0
 """How long any change of membership may take; the same bound as plain torchrun has."""
-CHECKPOINT_SECONDS: Final = 60.0
+CHECKPOINT_SECONDS: Final = 120.0
 """How long it may take to the next checkpoint, and to the next save that fails."""
-FULL_SECONDS: Final = 3.0
-"""How long training goes on beside a full disk after a save has failed."""
+STEPS_WITHOUT_ROOM: Final = 5
+"""How many steps training goes on beside a full disk after a save has failed."""
 HOLD_WATCH_SECONDS: Final = 2.0
 """How long a holding job is watched: it must not take a step."""
 WITHOUT_BUS_SECONDS: Final = 2.0
@@ -246,7 +248,16 @@ class Injection:
         async with background(keep_full(self._stage.checkpoints)):
             what = "a save that fails for want of room"
             await self._watch.until(failed, within_seconds=CHECKPOINT_SECONDS, what=what)
-            await asyncio.sleep(FULL_SECONDS)
+            last = self._newest_step() + STEPS_WITHOUT_ROOM
+
+            def stepped() -> bool | None:
+                return self._newest_step() >= last or None
+
+            if not await seen(stepped, within_seconds=HEAL_SECONDS):
+                raise CommandError(f"no step {last} beside a full disk in {HEAL_SECONDS:g} s")
+
+    def _newest_step(self) -> int:
+        return max((step.step for step in read_steps(self._stage.workers)), default=0)
 
     async def _await_dismissal(self) -> None:
         def dismissed() -> bool | None:

@@ -113,10 +113,13 @@ def _state(document: DrillDocument) -> list[Text]:
 
 def _outcome(document: DrillDocument) -> Text:
     word = Text("healed", "bold green") if document.healed else Text("NOT healed", "bold red")
-    kept = "kept" if document.workers_kept else "NOT kept"
+    kept = ", the other workers' processes "
+    kept += "kept" if document.workers_kept else "NOT kept"
+    if not document.members_lowest:
+        kept = ""
     ratio = f", {document.ratio:g} x faster than torchrun" if document.ratio else ""
     members = f"{document.members_before} -> {document.members_after} members"
-    said = f": {members}, the other workers' processes {kept}{ratio}; {_left(document)}"
+    said = f": {members}{kept}{ratio}; {_left(document)}"
     return word.append(said, "default")
 
 

@@ -6,6 +6,7 @@ from everstep_cli.drill.document import (
     Against,
     DrillDocument,
     Leftovers,
+    Restored,
     TorchrunResult,
 )
 from everstep_cli.drill.table import milestone_table
@@ -75,3 +76,26 @@ def test_what_was_left_behind_is_said_and_fails_the_drill() -> None:
     )
     assert "2 processes" in printed(document)
     assert not document.succeeded
+
+
+def test_the_way_to_a_state_is_shown_where_it_was_loaded() -> None:
+    restored = Restored(
+        source="disk", checkpoint="g1-s40", step=40, chosen_seconds=1.5, loaded_seconds=1.75
+    )
+    shown = printed(DOCUMENT.model_copy(update={"restored": restored, "steps_lost": 7}))
+    assert "state from disk: step 40 (g1-s40)" in shown
+    assert any("loaded and verified it" in row and "1.750" in row for row in shown.splitlines())
+
+
+def test_a_state_that_a_living_worker_held_was_not_loaded() -> None:
+    living = Restored(
+        source="living", checkpoint="", step=40, chosen_seconds=1.5, loaded_seconds=1.75
+    )
+    assert "loaded" not in printed(DOCUMENT.model_copy(update={"restored": living}))
+
+
+def test_saves_that_failed_are_told_though_nothing_changed() -> None:
+    update = {"generation_after": 1, "verdicts": (), "saves_failed": 3}
+    assert "3 saves failed; 2 checkpoints committed" in printed(
+        DOCUMENT.model_copy(update={**update, "checkpoints_committed": 2})
+    )
