@@ -23,7 +23,11 @@ from everstep_adjudicator.model import MemberView
 
 
 def rule_on_losses(case: Case) -> Decision | Later | None:
-    """Members are lost: the survivors go on, with spares if any, or hold."""
+    """Members are lost: the survivors go on, with spares if any, or hold.
+
+    Where none survives and spares do not make a full gang, the job holds as well: its new members
+    begin as a first gang does.
+    """
     record = case.running
     if record is None:
         return None
@@ -38,7 +42,8 @@ def rule_on_losses(case: Case) -> Decision | Later | None:
     assert spec is not None, "a record has a gang"
     room = max(spec.max_member - len(survivors), 0)
     added = candidates(case.view, case.policy, case.now)[:room]
-    seats = (*survivors, *added) if len(survivors) + len(added) >= spec.min_member else survivors
+    least = spec.min_member if survivors else spec.max_member
+    seats = (*survivors, *added) if len(survivors) + len(added) >= least else survivors
     if not succession_is_safe(case.view, seats, lost):
         return Later(None, f"no proof that generation {record.generation} can step no more")
     verdict = _verdict_on_loss(case, lost, seats, survivors)
