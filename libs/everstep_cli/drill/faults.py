@@ -43,11 +43,12 @@ class FaultName(StrEnum):
 
 @dataclass(frozen=True)
 class Hurt:
-    """Do something to ``count`` members, chosen at random, at a random moment of a step."""
+    """Do something to ``count`` members, chosen at random, at a random moment of so many steps."""
 
     how: Hurting
     target: Target = "any"
     count: int = 1
+    within_steps: int = 1
 
 
 @dataclass(frozen=True)
@@ -296,7 +297,7 @@ FAULTS: Final[dict[FaultName, Fault]] = {
         Fault(
             name=FaultName.WORKER_OOM,
             summary="each member loses a worker at once, killed as if memory ran out; agents live",
-            actions=(Hurt("kill_worker", count=MEMBERS), _to(0)),
+            actions=(Hurt("kill_worker", count=MEMBERS, within_steps=SNAPSHOT_EVERY), _to(0)),
             verdicts=(("restart_workers",), ("restart_workers", "restart_workers")),
             members_lost=0,
             most_steps_lost=SNAPSHOT_EVERY,

@@ -115,7 +115,7 @@ class Injection:
     async def _do(self, action: Action) -> None:
         match action:
             case Hurt():
-                await asyncio.sleep(self._random.uniform(0.0, self._step_seconds()))
+                await self._random_moment(action.within_steps)
                 await self._hurt(action.how, self._choose(action))
             case HurtWhileForming(how=how):
                 await self._reordered()
@@ -221,7 +221,7 @@ class Injection:
         Their nodes are frozen in between, so that no pod is seen to fail: of a job whose pods have
         all failed Volcano starts none anew.
         """
-        await asyncio.sleep(self._random.uniform(0.0, CHECKPOINT_EVERY / 2) * self._step_seconds())
+        await self._random_moment(CHECKPOINT_EVERY // 2)
         cluster, order = self._stage.cluster, self._watch.order
         assert order is not None
         self.injured.generation = order.generation
@@ -266,7 +266,8 @@ class Injection:
 
         await self._watch.until(dismissed, within_seconds=HEAL_SECONDS, what="a dismissal")
 
-    def _step_seconds(self) -> float:
-        """How long a step takes here: faults come anywhere within one."""
-        steps = read_steps(self._stage.workers)
-        return median_step_seconds(steps, until=time.time()) or 0.0
+    async def _random_moment(self, steps: int) -> None:
+        """Wait until a moment anywhere within so many steps, as long as they take here."""
+        taken = read_steps(self._stage.workers)
+        step_seconds = median_step_seconds(taken, until=time.time()) or 0.0
+        await asyncio.sleep(self._random.uniform(0.0, steps * step_seconds))
