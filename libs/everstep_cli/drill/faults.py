@@ -296,7 +296,7 @@ FAULTS: Final[dict[FaultName, Fault]] = {
         _tripped("node_watcher"),
         Fault(
             name=FaultName.WORKER_OOM,
-            summary="each member loses a worker at once, killed as if memory ran out; agents live",
+            summary="a worker of each member is killed, as if memory ran out",
             actions=(Hurt("kill_worker", count=MEMBERS, within_steps=SNAPSHOT_EVERY), _to(0)),
             verdicts=(("restart_workers",), ("restart_workers", "restart_workers")),
             members_lost=0,
@@ -315,7 +315,7 @@ FAULTS: Final[dict[FaultName, Fault]] = {
         ),
         Fault(
             name=FaultName.BAD_CHECKPOINT,
-            summary="the same, and the newest checkpoint is damaged: one byte",
+            summary="all members die, and a byte of the newest checkpoint flips",
             actions=(AwaitCheckpoints(2), EndJob(damage=True), _ANEW),
             verdicts=_WHOLE,
             members_lost=0,
