@@ -145,10 +145,14 @@ class Storage:
         """Where a committed checkpoint lies."""
         return self._of(manifest.job) / folder_name(manifest)
 
-    def holds(self, manifest: Manifest) -> bool:
-        """Whether anything is there of it: the checkpoint, or the attempt to save it."""
-        attempt = self.attempt(manifest.job, manifest.generation, manifest.step)
-        return attempt.exists() or self.folder(manifest).exists()
+    def folders(self) -> set[Path]:
+        """All attempts and checkpoints of all jobs, by their folders' names alone.
+
+        Raises:
+            OSError: Storage does not answer, or the root is not there.
+        """
+        jobs = [Path(entry.path) for entry in os.scandir(self.root) if entry.is_dir()]
+        return {path for job in jobs for path in job.iterdir()}
 
     def commit(self, manifest: Manifest) -> Path:
         """Make an attempt a checkpoint; done again after a crash, it changes nothing.
@@ -159,6 +163,7 @@ class Storage:
         Raises:
             IncompleteError: A shard is missing or cut short.
             StorageFullError: There is no room for the manifest.
+            OSError: Storage does not answer: nothing is known.
         """
         attempt = self.attempt(manifest.job, manifest.generation, manifest.step)
         final = self.folder(manifest)
@@ -247,7 +252,11 @@ class Storage:
             verify_shard(folder, shard, stopped=stopped)
 
     def is_there(self, manifest: Manifest) -> bool:
-        """Whether all its files are still there, each in its size; reads none of them."""
+        """Whether all its files are still there, each in its size; reads none of them.
+
+        Raises:
+            OSError: Storage does not answer: nothing is known.
+        """
         try:
             for shard in manifest.shards:
                 _require_whole(self.folder(manifest) / shard.file, shard.total_bytes)
@@ -324,7 +333,7 @@ def _entries(folder: Path) -> list[Path]:
 def _require_whole(path: Path, total_bytes: int) -> None:
     try:
         size = path.stat().st_size
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise IncompleteError(path, error.strerror or repr(error)) from error
     if size != total_bytes:
         raise IncompleteError(path, f"{size} bytes, {total_bytes} were prepared")
@@ -366,12 +375,12 @@ def _replace(path: Path, data: bytes) -> None:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
+        new.rename(path)
     except OSError as error:
         if error.errno in _NO_ROOM:
             new.unlink(missing_ok=True)
             raise StorageFullError(path) from error
         raise
-    new.rename(path)
     _sync_folder(path.parent)
 
 

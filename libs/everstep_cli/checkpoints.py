@@ -24,7 +24,8 @@ GIB = 1 << 30
 
 def show_checkpoints(root: Path, *, as_json: bool) -> None:
     """Print all checkpoints, job by job, best first."""
-    found, damaged = Storage(root).listed()
+    storage = Storage(root)
+    found, damaged = storage.listed()
     rows = [row for lineage in lineages(found) for row in standings(of_lineage(found, lineage))]
     if as_json:
         listed = [
@@ -38,8 +39,11 @@ def show_checkpoints(root: Path, *, as_json: bool) -> None:
         sys.stdout.write(json.dumps(listed) + "\n")
     else:
         output().print(checkpoint_table(rows))
-    for error in damaged:
-        progress().print(f"no checkpoint: {error}", style="red", markup=False)
+    troubles = [f"no checkpoint: {error}" for error in damaged]
+    troubles += [f"no checkpoint: {path}: not committed" for path in sorted(storage.leftovers())]
+    troubles += [f"damaged: {one.marks.damage}" for one in found if one.marks.damage]
+    for trouble in troubles:
+        progress().print(trouble, style="red", markup=False, soft_wrap=True)
 
 
 def checkpoint_table(rows: Sequence[tuple[Listed, Standing]]) -> Table:

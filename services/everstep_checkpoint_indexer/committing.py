@@ -1,6 +1,7 @@
 """Commits complete attempts, each once, and none that a rollback has overtaken (R26)."""
 
 import asyncio
+from collections.abc import Sequence
 
 import structlog
 from everstep_bus.errors import TransientBusError
@@ -43,13 +44,30 @@ class Committer:
         CHECKPOINTS.labels(outcome).inc()
         return outcome != "postponed"
 
+    async def without_gone(self, completes: Sequence[Complete]) -> list[Complete]:
+        """Those of which anything is there: most of what a new life hears of was pruned long ago.
+
+        One look for all of them: the stream remembers a month.
+
+        Raises:
+            OSError: Storage does not answer.
+        """
+        there = await asyncio.to_thread(self._storage.folders)
+
+        def is_there(complete: Complete) -> bool:
+            manifest = manifest_of(complete, None)
+            attempt = self._storage.attempt(manifest.job, manifest.generation, manifest.step)
+            return attempt in there or self._storage.folder(manifest) in there
+
+        left = [complete for complete in completes if is_there(complete)]
+        CHECKPOINTS.labels("gone").inc(len(completes) - len(left))
+        return left
+
     async def _commit(self, complete: Complete) -> CheckpointOutcome:
         job = await self._index.job(complete.attempt.job)
         manifest = manifest_of(complete, job)
         if self._index.knows(manifest):
             return "already"
-        if not await asyncio.to_thread(self._storage.holds, manifest):
-            return "gone"  # committed and pruned long ago, or collected
         if await self._refused(manifest):
             return "void"
         try:

@@ -35,10 +35,10 @@ def gather(gathering: Gathering, fact: ShardPrepared, now: float) -> Gathering:
 
 
 def ready(gathering: Gathering, policy: Policy, now: float) -> tuple[Complete, ...]:
-    """What is to be committed now."""
+    """What is to be committed now; what came last first, since a job is restored from that."""
     return tuple(
         _complete(attempt, parts)
-        for attempt, parts in gathering.pending.items()
+        for attempt, parts in reversed(tuple(gathering.pending.items()))
         if (at := _ready_at(parts, policy)) is not None and at <= now
     )
 
@@ -49,10 +49,10 @@ def next_ready_at(gathering: Gathering, policy: Policy) -> float | None:
     return min((at for at in times if at is not None), default=None)
 
 
-def finished(gathering: Gathering, attempt: Attempt) -> Gathering:
-    """It was committed, or never will be; whatever comes of it now changes nothing."""
-    pending = {one: parts for one, parts in gathering.pending.items() if one != attempt}
-    done = {**gathering.done, attempt: None}
+def finished(gathering: Gathering, *attempts: Attempt) -> Gathering:
+    """They were committed, or never will be; whatever comes of them now changes nothing."""
+    pending = {one: parts for one, parts in gathering.pending.items() if one not in attempts}
+    done = {**gathering.done, **dict.fromkeys(attempts)}
     while len(done) > MAX_DONE:
         del done[next(iter(done))]
     return Gathering(pending, done)

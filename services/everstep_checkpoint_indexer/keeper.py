@@ -1,6 +1,7 @@
 """Everything that one leader does with the checkpoints of all jobs, and what it has gathered."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,7 @@ from everstep_checkpoint_indexer.gathering import (
     without_idle,
 )
 from everstep_checkpoint_indexer.metrics import FAILED_SAVES, PENDING
-from everstep_checkpoint_indexer.model import Gathering, House
+from everstep_checkpoint_indexer.model import Complete, Gathering, House
 from everstep_checkpoint_indexer.pruning import Pruner
 from everstep_checkpoint_indexer.reading import Reader
 
@@ -113,11 +114,22 @@ class Keeper:
         clock, policy = self._house.clock, self._house.policy
         now = clock.monotonic()
         self._gathering = without_idle(self._gathering, policy, now)
-        for complete in ready(self._gathering, policy, now):
+        completes = ready(self._gathering, policy, now)
+        for complete in await self._without_gone(completes) if completes else ():
             if await self._committer.commit(complete):
                 self._gathering = finished(self._gathering, complete.attempt)
             else:
                 self._gathering = postponed(self._gathering, complete.attempt, clock.monotonic())
+
+    async def _without_gone(self, completes: Sequence[Complete]) -> Sequence[Complete]:
+        try:
+            left = await self._committer.without_gone(completes)
+        except OSError as error:
+            log.warning("storage does not answer", why=str(error))
+            return completes  # each waits for it
+        gone = {one.attempt for one in completes} - {one.attempt for one in left}
+        self._gathering = finished(self._gathering, *gone)
+        return left
 
     async def _pause(self) -> None:
         """Until a shard comes, or something that is waited for has been waited for enough."""

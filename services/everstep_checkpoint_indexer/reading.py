@@ -132,6 +132,9 @@ class Reader:
             return
         try:
             marks = await asyncio.to_thread(partial(self._storage.mark, manifest, **changes))
+        except FileNotFoundError:  # somebody's hand deleted it
+            await self._index.forget(manifest)
+            return
         except (StorageFullError, OSError) as error:
             log.warning("mark not written", checkpoint=manifest.checkpoint, why=str(error))
             marks = known.marks.model_copy(update=changes)

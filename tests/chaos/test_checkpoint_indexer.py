@@ -24,6 +24,7 @@ from support.polling import eventually
 from support.service_processes import ServiceProcess, service_process, settings_of
 
 TINY_TRAINING = Path(__file__).parents[1] / "support" / "tiny_training.py"
+SAVE_SECONDS = 0.2
 KEPT = 2
 """Verified checkpoints that stay, as is the service's default."""
 
@@ -67,13 +68,17 @@ def _proven(storage: Storage) -> list[Manifest]:
     return [one.manifest for one in storage.listed()[0] if one.is_proven]
 
 
+def _is_settled(storage: Storage) -> bool:
+    return len(_proven(storage)) == len(storage.listed()[0]) == KEPT
+
+
 async def save_for_ever(agent: Bus, storage: Storage) -> None:
-    """A member that saves every few milliseconds."""
+    """A member that saves all the time."""
     for step in count(1):
         fact = written(storage, step=step)
         await agent.publish(written(storage, step=step, kind="rank"))
         await agent.publish(fact)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(SAVE_SECONDS)
 
 
 def newest(storage: Storage) -> int:
@@ -107,13 +112,13 @@ async def test_ec13_killed_at_random_moments_the_indexer_leaves_only_whole_check
         async with background(save_for_ever(agent, storage)):
             for _ in range(kills):
                 async with indexer_process(*reach) as indexer:
-                    await eventually(lambda: newest(storage) > seen[-1])
+                    await eventually(lambda: newest(storage) > seen[-1], within_seconds=60)
                     await asyncio.sleep(dice.uniform(0, 0.3))
                     indexer.signal(signal.SIGKILL)
                     await indexer.ended()
                 seen.append(newest_of_the_dead(storage))
         async with indexer_process(*reach):
-            await eventually(lambda: len(_proven(storage)) == len(storage.listed()[0]) == KEPT)
+            await eventually(lambda: _is_settled(storage), within_seconds=60)
     finally:
         await world.close()
     assert seen == sorted(set(seen))

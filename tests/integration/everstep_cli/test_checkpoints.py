@@ -63,6 +63,19 @@ def test_the_newest_comes_first_and_an_abandoned_future_is_void(root: Path) -> N
     assert "void" in table
 
 
+def test_ec14_what_is_no_checkpoint_is_listed_with_the_reason(root: Path) -> None:
+    storage = Storage(root)
+    write_shard(storage.attempt(JOB, 2, 300), "0-a.safetensors", [LAYOUT.header])
+    (shard,) = root.glob("*/g1-s10-*/*.safetensors")
+    shard.write_bytes(shard.read_bytes()[:-1])
+    everstep("verify", "--mark", "--root", str(root))
+    listed = everstep("list", "--root", str(root))
+    assert f"{storage.attempt(JOB, 2, 300)}: not committed" in listed.stderr
+    size = LAYOUT.total_bytes
+    assert f"damaged: {shard}: {size - 1} bytes, {size} were written" in listed.stderr
+    assert "g2-s12" in listed.stdout
+
+
 def test_whole_checkpoints_are_said_to_be_whole(root: Path) -> None:
     done = everstep("verify", "--root", str(root))
     assert done.returncode == 0

@@ -265,6 +265,17 @@ def test_a_checkpoint_that_is_marked_damaged_is_none_to_whoever_looks_for_one(
     assert "its hash is another" in str(damaged[0])
 
 
+def test_ec56_marks_without_room_stay_what_they_were(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    manifest = committed(storage)
+    storage.mark(manifest, pinned=True)
+    new = storage.folder(manifest) / f".{MARKS}.new"
+    new.symlink_to("/dev/full")  # where the kernel says that there is no space left
+    with pytest.raises(StorageFullError, match=r"marks\.json: no room left"):
+        storage.mark(manifest, damage="cut short")
+    assert storage.read(manifest).marks == Marks(pinned=True)
+
+
 def test_marks_that_cannot_be_read_keep_their_checkpoint(tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     manifest = committed(storage)

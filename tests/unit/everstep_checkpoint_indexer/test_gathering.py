@@ -86,6 +86,11 @@ def test_shards_of_different_steps_or_generations_never_make_one_checkpoint() ->
     assert complete(shard(0), shard(1, generation=2), now=PATIENCE) == ()
 
 
+def test_after_a_pause_the_newest_is_committed_first() -> None:
+    told = [shard(0, step=step, shards=1) for step in (100, 300, 200)]
+    assert [one.attempt.step for one in complete(*told, now=PATIENCE)] == [200, 300, 100]
+
+
 def test_what_comes_after_the_commit_changes_nothing() -> None:
     gathering = finished(gathered(*STATE), attempt_of(shard(0)))
     assert gather(gathering, rank(0), 9.0) == gathering
