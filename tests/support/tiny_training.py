@@ -1,6 +1,6 @@
 """A script that trains a tiny model with the library, for ever, and notes each step.
 
-    python tiny_training.py FOLDER
+    python tiny_training.py FOLDER [CHECKPOINT_EVERY]
 
 Appends ``GENERATION STEP WORLD_SIZE DIGEST`` to FOLDER/tiny-PID after each step. While there is a
 FOLDER/hold-PID it stays before the optimizer's step, with FOLDER/held-PID to say so.
@@ -36,7 +36,7 @@ def main() -> None:
     torch.manual_seed(1)
     own = nn.Linear(64, 64)
     optimizer = torch.optim.AdamW(own.parameters(), lr=1e-3)
-    job = everstep.join()
+    job = everstep.join(checkpoint_every=int(sys.argv[2]) if len(sys.argv) > 2 else None)
     with (folder / f"tiny-{os.getpid()}").open("a") as notes:
         for generation in job.generations():
             with generation:

@@ -227,6 +227,7 @@ class JobState:
         }
         kept = self.saving.snapshots.take(version, place, self._packed, json.dumps(own))
         if kept and durable:
+            self.saving.snapshots.hold(version, place)
             self._saved_step = self.step
         return kept and durable
 
