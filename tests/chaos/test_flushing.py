@@ -5,6 +5,7 @@ import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import psutil
 import pytest
 from everstep_checkpoint.slots import Word
 from everstep_trainer.agent import flushing
@@ -70,6 +71,14 @@ async def test_a_snapshot_is_kept_until_it_is_durable_and_then_let_go(desk: Desk
     await eventually(lambda: desk.heard)
     assert isinstance(desk.heard[0], ShardWritten)
     assert desk.can_take_a_snapshot
+
+
+async def test_a_flusher_gives_way_to_training_and_knows_no_torch(desk: Desk) -> None:
+    flusher = psutil.Process(await desk.write(desk.keep(1)))
+    await eventually(lambda: desk.heard)
+    assert flusher.nice() == 10
+    assert flusher.ionice().value == 7
+    assert not [mapped for mapped in flusher.memory_maps() if "torch" in mapped.path]
 
 
 async def test_all_that_is_asked_for_at_once_is_held_at_once(desk: Desk) -> None:
