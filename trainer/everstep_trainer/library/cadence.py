@@ -23,7 +23,8 @@ CHECKPOINT_EVERY: Final = 100
 TEARABLE_SNAPSHOT_EVERY: Final = 20
 """Steps between snapshots where a step is more than one optimizer's, so that it can be torn."""
 TRIAL_AFTER: Final = 4
-"""Steps of a generation after which a snapshot is taken to see what one costs."""
+"""Steps of a generation after which a checkpoint is written to see what one costs. It also shows
+early that there is a storage that takes it."""
 PLAN_AFTER: Final = tuple(8**power for power in range(1, 7))
 """Steps of a generation after which the plan is made: soon, then ever more rarely."""
 
@@ -102,10 +103,10 @@ class Pacer:
 
     def due(self, step: int, optimizers: int) -> Due | None:
         """What is due before the step after ``step`` completed ones."""
-        if step and _is_turn(step, self._checkpoint_every()):
-            return "checkpoint"
         is_trial = self.wish.is_open and step - self._start == TRIAL_AFTER
-        return "snapshot" if is_trial or _is_turn(step, self._snapshot_every(optimizers)) else None
+        if is_trial or (step and _is_turn(step, self._checkpoint_every())):
+            return "checkpoint"
+        return "snapshot" if _is_turn(step, self._snapshot_every(optimizers)) else None
 
     def plans_at(self, step: int) -> bool:
         """Whether all ranks are to compare what they measured before the step after ``step``."""

@@ -51,7 +51,7 @@ def test_a_negative_number_is_refused(numbers: tuple[int | None, int | None]) ->
 def test_what_is_left_open_follows_the_slowest_ranks_measurements() -> None:
     pacer = Pacer(Wish.of(None, None, ROOT))
     pacer.begin(200, members=8)
-    assert pacer.due(200 + TRIAL_AFTER, 1) == "snapshot"
+    assert pacer.due(200 + TRIAL_AFTER, 1) == "checkpoint"
     assert pacer.due(2 * CHECKPOINT_EVERY, 1) == "checkpoint"
     assert [step for step in range(200, 300) if pacer.plans_at(step)] == [208, 264]
     pacer.follow([[SECOND, SECOND // 10, 0], [2 * SECOND, SECOND // 20, 30 * SECOND]])
