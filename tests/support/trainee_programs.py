@@ -244,19 +244,22 @@ def train(
     lines: dict[str, int] | None = None,
     swallow: bool = False,
     root: str = "",
+    resume_from: str = "",
     **cadence: Any,
 ) -> None:
     """The loop of the documentation, with DDP.
 
     ``pause_at``: hold at the beginning of this step until an order comes. ``lines``: in which
     generation to be interrupted at which line. ``swallow``: catch whatever the turn raises.
-    ``root``: where checkpoints lie. ``cadence``: as `join` takes it.
+    ``root``, ``resume_from``: where checkpoints lie, and of which earlier life of the job.
+    ``cadence``: as `join` takes it.
     """
     inherit(descriptors, local_rank)
     parts = Parts.make(seed, optimizers)
     faults = Faults(link, fault)
     interruption = Interruption(link, turn)
     os.environ["EVERSTEP_CHECKPOINT_ROOT"] = root
+    os.environ["EVERSTEP_RESUME_FROM"] = resume_from
     job = everstep.join(**cadence)
 
     @job.on_generation

@@ -10,7 +10,7 @@ from everstep_contract.manifest import Manifest
 from everstep_contract.record import GenerationStart
 from support.ranks import RankHouse
 from support.savers import Saver
-from support.trainees import TrainingJob
+from support.trainees import LINEAGE, TrainingJob
 
 TRAIN = "support.trainee_programs:train"
 TOTAL = 12
@@ -195,3 +195,17 @@ def test_if_nobody_can_look_for_checkpoints_nothing_begins_anew_in_silence(
     folder.write_text("no folder")
     wrecked.start_anew(1)
     assert "none of the checkpoints" in wrecked.job[0].rank.until("crashed")["error"]
+
+
+def test_a_job_made_anew_goes_on_from_its_earlier_life_only_if_told_to(
+    house: RankHouse, tmp_path: Path
+) -> None:
+    wrecked = Wrecked(house, tmp_path, 1, [3, 6])
+    numbers = wrecked.start_anew(1, job_uid="uid-2")
+    assert wrecked.formed(numbers) == ("fresh", "", 0)
+    wrecked.job[0].rank.signal(SIGKILL)
+    wrecked.job.slots.clear()
+    wrecked.job.start(0, seed=99, resume_from=LINEAGE)
+    wrecked.job.order(numbers, job_uid="uid-3")
+    assert wrecked.formed(numbers) == ("disk", "g1-s6", 6)
+    wrecked.job[0].rank.until("step", step=7)

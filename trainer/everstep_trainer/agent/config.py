@@ -41,6 +41,10 @@ class AgentSettings(ProcessSettings):
         default="",
         description="Folder in which each worker writes down its steps; made if need be.",
     )
+    resume_from: str = Field(
+        default="",
+        description="Job uid of an earlier life of this job: go on from its newest checkpoint.",
+    )
     checkpoint_root: str = Field(
         default="",
         description="Folder, shared with the indexer and every member, of all jobs' checkpoints;"

@@ -18,6 +18,7 @@ from everstep_trainer.library.errors import LaunchError
 log = logging.getLogger("everstep")
 
 ROOT_VARIABLE: Final = "EVERSTEP_CHECKPOINT_ROOT"
+RESUME_VARIABLE: Final = "EVERSTEP_RESUME_FROM"
 CHECKPOINT_EVERY: Final = 100
 """Steps between checkpoints until there is a plan."""
 TEARABLE_SNAPSHOT_EVERY: Final = 20

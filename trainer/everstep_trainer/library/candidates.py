@@ -53,6 +53,11 @@ def candidates(
     for manifest in found:
         if manifest not in good:
             own = manifest.lineage == lineage
-            why = "training has gone back to before it" if own else "it is another job's"
-            log.info("not restored from: %s: %s", storage.folder(manifest), why)
+            why = (
+                "training has gone back to before it"
+                if own
+                else f"of the job with uid {manifest.lineage}, see EVERSTEP_RESUME_FROM"
+            )
+            level = logging.INFO if own else logging.WARNING
+            log.log(level, "not restored from: %s: %s", storage.folder(manifest), why)
     return good

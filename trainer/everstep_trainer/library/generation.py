@@ -58,7 +58,10 @@ class Generation:
         self._place = Place(
             self.rank, self.world_size, self.local_rank, self.device, len(set(self.members))
         )
-        self._lineage = Lineage(order.job, order.job_uid, order.history, worker.state.saving.root)
+        saving = worker.state.saving
+        self._lineage = Lineage(
+            order.job, order.job_uid, order.history, saving.root, saving.resume_from
+        )
         self._ending = ending
         self._worker = worker
         self._until_agreed = contextlib.ExitStack()

@@ -10,7 +10,7 @@ from everstep_checkpoint.slots import SlotPair
 
 from everstep_trainer.backend import install, is_proven_torch
 from everstep_trainer.library.alone import OwnAgent
-from everstep_trainer.library.cadence import Pacer, Wish, checkpoint_root
+from everstep_trainer.library.cadence import RESUME_VARIABLE, Pacer, Wish, checkpoint_root
 from everstep_trainer.library.environment import Launch, forget_agent_store, read_launch
 from everstep_trainer.library.errors import LaunchError
 from everstep_trainer.library.job import Job
@@ -77,7 +77,9 @@ def _join_agent(launch: Launch, collectives: Collectives, wish: Wish) -> Job:
     connection, page = socket.socket(fileno=launch.link_fd), Page(launch.page_fd)
     state_slots, rank_slots = SlotPair(launch.state_slots_fd), SlotPair(launch.rank_slots_fd)
     snapshots = Snapshots(state_slots, rank_slots, collectives.copier())
-    saving = Saving(snapshots, Pacer(wish), checkpoint_root(os.environ))
+    saving = Saving(
+        snapshots, Pacer(wish), checkpoint_root(os.environ), os.environ.get(RESUME_VARIABLE, "")
+    )
     orders = Orders()
     link = Link(connection, orders)
     state, steps = JobState(page, saving), StepLog.wanted(os.environ)

@@ -47,12 +47,20 @@ class Lineage:
         uid: Names this life of the job; checkpoints of another are not its own.
         history: Where its generations began: what is void (R26).
         root: The folder below which checkpoints lie; None where there are none.
+        resume_from: An earlier life of the job, whose checkpoints it goes on from while it has none
+            of its own; empty for none.
     """
 
     job: JobKey
     uid: str
     history: tuple[GenerationStart, ...] = ()
     root: Path | None = None
+    resume_from: str = ""
+
+    def version_of(self, manifest: Manifest) -> Version:
+        """What a checkpoint's state is to this life: what an earlier one did comes before it."""
+        is_own = manifest.lineage == self.uid
+        return Version(manifest.generation if is_own else 0, manifest.step)
 
 
 @dataclass(frozen=True)
@@ -128,7 +136,7 @@ class Recovery:
     def _offers(self, standings: Sequence[Standing]) -> list[_Offer]:
         """What there is, the same list on every rank, newest first."""
         manifests = self._shared_candidates()
-        offers = [_Offer(Version(one.generation, one.step), one) for one in manifests]
+        offers = [_Offer(self._lineage.version_of(one), one) for one in manifests]
         newest = max(standing.snapshot for standing in standings)
         if newest != NOTHING:
             offers.append(_Offer(newest))
@@ -141,12 +149,12 @@ class Recovery:
             NothingLoadableError: Nobody sees a checkpoint, and somebody cannot look.
         """
         seen, trouble = self._candidates()
-        nothing = [NOTHING.generation, NOTHING.step]
-        best = [seen[0].generation, seen[0].step] if seen else nothing
+        newest_seen = self._lineage.version_of(seen[0]) if seen else NOTHING
+        best = [newest_seen.generation, newest_seen.step]
         known = gather(self._place, [*best, int(bool(trouble))])
         newest = max(known)
         self._reader = known.index(newest)
-        if newest[:2] == nothing:
+        if Version(*newest[:2]) == NOTHING:
             if any(is_blind for *_, is_blind in known):
                 raise NothingLoadableError([trouble or "in a folder that another rank cannot read"])
             return []
@@ -160,7 +168,10 @@ class Recovery:
         if lineage.root is None or self._place.local_rank != 0:
             return [], ""
         try:
-            found = candidates(lineage.root, lineage.job, lineage.uid, lineage.history, self._watch)
+            where = (lineage.root, lineage.job)
+            found = candidates(*where, lineage.uid, lineage.history, self._watch)
+            if not found and lineage.resume_from:
+                found = candidates(*where, lineage.resume_from, (), self._watch)
         except DamagedError as error:
             log.error("checkpoints cannot be looked for: %s", error)
             return [], str(error)

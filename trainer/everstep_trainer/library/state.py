@@ -66,11 +66,13 @@ class Saving:
         snapshots: The memory that outlives its process.
         pacer: When a snapshot and when a checkpoint is due.
         root: The folder below which checkpoints lie; None where there are none.
+        resume_from: An earlier life of the job to go on from; empty for none.
     """
 
     snapshots: Snapshots
     pacer: Pacer
     root: Path | None = None
+    resume_from: str = ""
 
 
 class JobState:
