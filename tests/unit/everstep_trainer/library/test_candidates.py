@@ -31,8 +31,13 @@ def test_the_newest_comes_first(tmp_path: Path) -> None:
     assert found(tmp_path) == ["g2-s140", "g1-s120", "g1-s100"]
 
 
-def test_a_folder_that_is_not_there_has_none(tmp_path: Path) -> None:
-    assert found(tmp_path / "nothing") == []
+def test_a_job_that_never_saved_has_none(tmp_path: Path) -> None:
+    assert found(tmp_path) == []
+
+
+def test_a_root_that_is_not_there_is_no_root_without_checkpoints(tmp_path: Path) -> None:
+    with pytest.raises(DamagedError, match="No such file"):
+        found(tmp_path / "unmounted")
 
 
 def test_checkpoints_of_other_jobs_are_not_even_read(
