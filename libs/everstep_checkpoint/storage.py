@@ -145,14 +145,14 @@ class Storage:
         """Where a committed checkpoint lies."""
         return self._of(manifest.job) / folder_name(manifest)
 
-    def folders(self) -> set[Path]:
+    def folders(self) -> list[Path]:
         """All attempts and checkpoints of all jobs, by their folders' names alone.
 
         Raises:
-            OSError: Storage does not answer, or the root is not there.
+            OSError: A folder cannot be looked into: nobody knows what is in it.
         """
-        jobs = [Path(entry.path) for entry in os.scandir(self.root) if entry.is_dir()]
-        return {path for job in jobs for path in job.iterdir()}
+        jobs = [job for job in _entries(self.root) if job.is_dir()]
+        return [folder for job in jobs for folder in _entries(job)]
 
     def commit(self, manifest: Manifest) -> Path:
         """Make an attempt a checkpoint; done again after a crash, it changes nothing.
@@ -202,15 +202,16 @@ class Storage:
         """
         found: list[Listed] = []
         damaged: list[DamagedError] = []
-        folders = [self._of(job)] if job else _entries(self.root)
-        for folder in [checkpoint for each in folders for checkpoint in _entries(each)]:
+        folders = _entries(self._of(job)) if job else self.folders()
+        for folder in folders:
             path = folder / MANIFEST
             if not folder.name.startswith("g") or not path.exists():
                 continue
             try:
                 found.append(self._read(path))
             except DamagedError as error:
-                damaged.append(error)
+                if path.exists():  # else it was deleted while we looked
+                    damaged.append(error)
         return found, damaged
 
     def uncommitted(self, job: JobKey) -> list[Path]:
@@ -266,18 +267,22 @@ class Storage:
 
     def delete(self, manifest: Manifest) -> None:
         """Delete a checkpoint; nobody ever sees half of one."""
+        shutil.rmtree(self.set_aside(manifest))
+
+    def set_aside(self, manifest: Manifest) -> Path:
+        """Make a checkpoint none, at once; what is left of it, to `collect`, is returned."""
         folder = self.folder(manifest)
         trash = folder.with_name(f"{_TRASH}{folder.name}")
         if trash.exists():  # of an earlier deletion that a crash cut short
             shutil.rmtree(trash)
         folder.rename(trash)
         _sync_folder(trash.parent)
-        shutil.rmtree(trash)
+        return trash
 
     def leftovers(self) -> dict[Path, int]:
         """Attempts, and deletions that a crash cut short: folder -> when it last changed, in ns."""
         found: dict[Path, int] = {}
-        for path in self.root.glob("*/.*"):
+        for path in self.folders():
             if path.name.startswith((_ATTEMPT, _TRASH)):
                 try:
                     found[path] = max(one.stat().st_mtime_ns for one in (path, *path.iterdir()))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import structlog
 from everstep_bus.errors import TransientBusError
-from everstep_checkpoint.errors import IncompleteError, StorageFullError
+from everstep_checkpoint.errors import DamagedError, IncompleteError, StorageFullError
 from everstep_checkpoint.validity import is_void
 from everstep_contract.manifest import Manifest
 
@@ -32,11 +32,12 @@ class Committer:
         """Make an attempt a checkpoint, tell of it, and have it read back; false: try again.
 
         A crash in between repeats what follows, and all of it can be repeated. Whatever is in the
-        way, a full disk or a bus that is away, only this attempt waits for it.
+        way (a full disk, a bus that is away, somebody's hand), only this attempt waits for it.
         """
         try:
-            outcome = await self._commit(complete)
-        except (TransientBusError, StorageFullError, OSError) as error:
+            async with self._index.changing:
+                outcome = await self._commit(complete)
+        except (TransientBusError, StorageFullError, DamagedError, OSError) as error:
             log.warning("checkpoint not committed yet", why=str(error), **_fields(complete))
             outcome = "postponed"
             if isinstance(error, StorageFullError):
@@ -52,7 +53,7 @@ class Committer:
         Raises:
             OSError: Storage does not answer.
         """
-        there = await asyncio.to_thread(self._storage.folders)
+        there = set(await asyncio.to_thread(self._storage.folders))
 
         def is_there(complete: Complete) -> bool:
             manifest = manifest_of(complete, None)

@@ -24,12 +24,17 @@ log = structlog.get_logger()
 
 
 class Index:
-    """The committed checkpoints of all jobs."""
+    """The committed checkpoints of all jobs.
+
+    Attributes:
+        changing: Held by whoever makes a checkpoint of something, or makes one none.
+    """
 
     def __init__(self, house: House) -> None:
         self._bus = house.bus
         self._storage = house.storage
         self._known: dict[str, Listed] = {}
+        self.changing = asyncio.Lock()
 
     async def rebuild(self) -> None:
         """Take over what lies on storage: the set of manifests is the truth.

@@ -31,7 +31,6 @@ class Pruner:
         self._index = index
         self._reader = reader
         self._seen: dict[Path, Sighting] = {}
-        self._deleting = asyncio.Lock()
 
     async def outdated(self, job: JobKey | None, retention: Retention) -> list[Manifest]:
         """What may go of a job's lineages, or of all jobs'."""
@@ -49,17 +48,19 @@ class Pruner:
         Raises:
             TransientBusError: What may go is not known, or the index was not told; do it again.
         """
-        async with self._deleting:
+        left: list[Path] = []
+        async with self._index.changing:
             going = await self.outdated(job, retention or self._house.policy.retention)
             for manifest in going:
-                await asyncio.to_thread(self._storage.delete, manifest)
+                left.append(await asyncio.to_thread(self._storage.set_aside, manifest))
                 PRUNED.inc()
                 PRUNED_BYTES.inc(manifest.total_bytes)
                 log.info(
                     "checkpoint deleted", job=str(manifest.job), checkpoint=manifest.checkpoint
                 )
                 await self._index.forget(manifest)
-            return going
+        await asyncio.to_thread(collect, left)
+        return going
 
     async def discover(self) -> None:
         """Take in, and have read back, what was committed by others: imports.
@@ -68,7 +69,7 @@ class Pruner:
             TransientBusError: Not all of it was done; do it again.
             OSError: Storage does not answer; do it again.
         """
-        async with self._deleting:
+        async with self._index.changing:
             new = await self._index.discover()
         for manifest in new:
             log.info("checkpoint found", job=str(manifest.job), checkpoint=manifest.checkpoint)

@@ -227,6 +227,13 @@ def test_a_deleted_checkpoint_is_gone_and_so_is_what_a_crash_left_of_one(tmp_pat
     storage.verify(pending)
 
 
+def test_a_file_beside_the_jobs_folders_hides_no_checkpoint(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    (tmp_path / "README").write_text("of the site")
+    manifest = committed(storage)
+    assert storage.manifests() == ([manifest], [])
+
+
 def test_a_file_that_grows_moves_the_time_of_its_attempt(tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     prepared(storage)
