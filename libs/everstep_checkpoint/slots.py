@@ -30,6 +30,9 @@ _WORD: Final = struct.Struct("<7qI")
 _WORD_STRIDE: Final = 512
 _HOLDS_AT: Final = SLOTS * _WORD_STRIDE
 _HOLD: Final = struct.Struct("<q")
+Reader = Literal["flusher", "peer"]
+"""Who keeps the writer away: each has a hold of its own, and lets go of no other's."""
+READERS: Final[tuple[Reader, ...]] = ("flusher", "peer")
 _CHECKSUM_BYTES: Final = 4
 _STATES: Final = ("empty", "writing", "ready")
 SlotState = Literal["empty", "writing", "ready"]
@@ -137,12 +140,13 @@ class SlotPair:
         """What it holds belongs to a future that was given up."""
         self._write(slot, Word(self.word(slot).sequence + 1, "empty"))
 
-    def hold(self, slot: int, *, until_ns: int) -> None:
+    def hold(self, slot: int, *, until_ns: int, reader: Reader = "flusher") -> None:
         """Keep the writer out of a slot until then (CLOCK_MONOTONIC); 0 lets it go.
 
         A hold ends by itself, so that a reader that died does not keep a slot for ever.
         """
-        os.pwrite(self.fd, _HOLD.pack(until_ns), _HOLDS_AT + slot * _HOLD.size)
+        place = READERS.index(reader) * SLOTS + slot
+        os.pwrite(self.fd, _HOLD.pack(until_ns), _HOLDS_AT + place * _HOLD.size)
 
     def read(self, slot: int, word: Word, buffer: memoryview) -> Iterator[memoryview]:
         """The bytes of a snapshot, piece by piece, each valid until the next is asked for.
@@ -165,9 +169,9 @@ class SlotPair:
         os.close(self.fd)
 
     def _is_held(self, slot: int) -> bool:
-        held = os.pread(self.fd, _HOLD.size, _HOLDS_AT + slot * _HOLD.size)
-        (until_ns,) = _HOLD.unpack(held)
-        return bool(until_ns > time.monotonic_ns())
+        holds = os.pread(self.fd, len(READERS) * SLOTS * _HOLD.size, _HOLDS_AT)
+        by_slot = [until_ns for (until_ns,) in _HOLD.iter_unpack(holds)][slot::SLOTS]
+        return bool(max(by_slot) > time.monotonic_ns())
 
     def _write(self, slot: int, word: Word) -> None:
         numbers = (word.sequence, _STATES.index(word.state), word.generation, word.step)

@@ -48,6 +48,11 @@ class MemberReport(Message):
     left_generation: Generation = Field(default=0, description="Newest generation left (R21).")
     step: Step = Field(description="Newest step completed by every worker of the member.")
     step_begun: Step = Field(description="Newest step begun by any worker of the member.")
+    replicated_step: Step | None = Field(
+        default=None,
+        description="Newest step of this generation of which a peer keeps all that is this "
+        "member's own.",
+    )
     step_seconds_p50: float | None = Field(default=None, ge=0)
     step_seconds_p99: float | None = Field(default=None, ge=0)
     workers: tuple[WorkerReport, ...]

@@ -67,12 +67,11 @@ def write_durably(ours: Ours, folder: Path, samples: int) -> list[Pair]:
 
 
 @contextmanager
-def running_flusher(ours: Ours) -> Iterator[socket.socket]:
+def running_flusher() -> Iterator[socket.socket]:
     """The agent's own flusher, as a child of this process."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    descriptors = (far.fileno(), *(pair.fd for pair in ours.slots))
     command = [sys.executable, "-m", flusher.__name__, str(os.getpid()), str(far.fileno())]
-    process = subprocess.Popen(command, pass_fds=descriptors)
+    process = subprocess.Popen(command, pass_fds=(far.fileno(),))
     far.close()
     try:
         yield near
@@ -94,11 +93,11 @@ def loop_during_a_flush(ours: Ours, folder: Path, samples: int) -> list[Pair]:
     """Seconds a million turns of a Python loop: alone, and while the flusher writes."""
     pair, slot, word = newest(ours)
     pairs = []
-    with running_flusher(ours) as control:
+    with running_flusher() as control:
         for number in range(samples):
             alone = python_loop(partial(_is_before, time.perf_counter() + LOOP_SECONDS))
-            request = flusher.Request(pair.fd, slot, word, str(folder), f"flushed-{number}")
-            control.send(flusher.encode(request))
+            request = flusher.Request(slot, word, str(folder), f"flushed-{number}")
+            socket.send_fds(control, [flusher.encode(request)], [pair.fd])
             during = python_loop(lambda: not _is_written(control))
             pairs.append((1e6 / alone, 1e6 / during))
             (folder / f"flushed-{number}").unlink()

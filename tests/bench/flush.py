@@ -18,7 +18,7 @@ from everstep_checkpoint.slots import Word
 from everstep_checkpoint.storage import CHUNK_BYTES
 from everstep_trainer.agent.flushing import Flushing, Shelf
 from everstep_trainer.agent.inputs import Input, ShardWritten
-from everstep_trainer.agent.memory import WorkerMemory
+from everstep_trainer.agent.memory import Memory
 from support.agent_core import Core
 
 RATE_LIMIT: Final = 0.7
@@ -34,15 +34,15 @@ class Bench:
     def __init__(self, folder: Path, total_bytes: int) -> None:
         self.folder = folder
         self.total_bytes = total_bytes
-        self.memory = WorkerMemory.create(0)
-        self.pair = self.memory.state
+        self.memory = Memory(Core().state.me)
+        self.pair = self.memory.workers[0].state
         self.pair.resize(total_bytes)
         block = os.urandom(CHUNK_BYTES)
         for at in range(0, self.pair.slot_bytes, CHUNK_BYTES):
             os.pwrite(self.pair.fd, block[: self.pair.slot_bytes - at], self.pair.place(0) + at)
         self.heard: asyncio.Queue[Input] = asyncio.Queue()
         me = Core().state.me
-        self.flushing = Flushing(Shelf(folder, me), (self.memory,), self.heard.put_nowait)
+        self.flushing = Flushing(Shelf(folder, me), self.memory, self.heard.put_nowait)
 
     async def flush(self, step: int) -> tuple[float, float]:
         """Seconds until it was durable; turns of the loop a second meanwhile."""

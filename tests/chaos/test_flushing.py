@@ -11,7 +11,7 @@ from everstep_checkpoint.slots import Word
 from everstep_trainer.agent import flushing
 from everstep_trainer.agent.flushing import MAX_DEATHS, Flushing, Shelf
 from everstep_trainer.agent.inputs import Input, ShardUnwritten, ShardWritten
-from everstep_trainer.agent.memory import WorkerMemory
+from everstep_trainer.agent.memory import Memory
 from everstep_trainer.agent.snapshots import Snapshot
 from support.agent_core import Core
 from support.agent_home import gone
@@ -25,12 +25,12 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.memory = WorkerMemory.create(0)
-        self.pair = self.memory.state
+        self.memory = Memory(Core().state.me)
+        self.pair = self.memory.workers[0].state
         self.pair.resize(BYTES)
         self.heard: list[Input] = []
         self.shelf = Shelf(folder, Core().state.me)
-        self.flushing = Flushing(self.shelf, (self.memory,), self.heard.append)
+        self.flushing = Flushing(self.shelf, self.memory, self.heard.append)
 
     def keep(self, step: int) -> Snapshot:
         """A snapshot of this step, in the next free slot."""

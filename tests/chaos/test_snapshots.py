@@ -15,7 +15,7 @@ from everstep_trainer.agent.inputs import Terminate
 from everstep_trainer.agent.model import Limits
 from support.agent_core import seat
 from support.agent_home import AgentHome, agent_home, gone
-from support.fake_worker import NUMBER
+from support.fake_worker import NUMBER, content
 from support.polling import eventually
 from support.small_disk import small_disk
 
@@ -51,7 +51,7 @@ def require_sound(fact: ShardPrepared) -> None:
     shard = ShardFile(file=path.name, total_bytes=fact.total_bytes, xxh3_128=fact.xxh3_128)
     verify_shard(path.parent, shard)
     data = path.read_bytes()
-    assert data == NUMBER.pack(fact.step) * (len(data) // NUMBER.size)
+    assert data == content(fact.step, fact.shard) * (len(data) // NUMBER.size)
 
 
 async def test_a_state_survives_the_kill_of_its_worker_in_the_agents_memory(
@@ -213,7 +213,7 @@ def require_whole_files(folder: Path) -> None:
     """Whatever has a shard's name is whole, told of or not, and is the step that it is named by."""
     for path in folder.rglob("[!.]*.safetensors"):
         step = int(path.parent.name.rpartition("-s")[2])
-        assert path.read_bytes() == NUMBER.pack(step) * (KILLED_KIB * 1024 // NUMBER.size)
+        assert path.read_bytes() == content(step, 0) * (KILLED_KIB * 1024 // NUMBER.size)
 
 
 @pytest.mark.timeout(600)

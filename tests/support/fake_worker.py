@@ -9,7 +9,9 @@ told to, then steps every few milliseconds until told otherwise; its newest step
 ``early-crash``: raises before it joins. ``exit-N``: ends with status N once it has formed.
 ``stubborn``: as ``steps``, but does not end when told to finish. ``saves-N``: as ``steps``, goes on
 from the snapshot of the life before it, makes one of each step, of N KiB, and every few steps says
-that it is to be saved. ``snapshots-N``: as that, but never says so.
+that it is to be saved. ``snapshots-N``: as that, but never says so. ``few-N``: as that, but
+only two snapshots, of steps that are the same for everybody. ``parts-N``: as that, of a state
+that ranks have split up.
 """
 
 import json
@@ -48,6 +50,10 @@ from everstep_trainer.page import Page
 STEP_SECONDS = 0.005
 SAVE_EVERY = 10
 NUMBER = struct.Struct("<q")
+FEW = (60, 120)
+"""Steps that a worker of few snapshots keeps."""
+SHARDS = 1 << 32
+SAVING = ("saves", "snapshots", "few", "parts")
 
 
 class FakeWorker:
@@ -63,7 +69,7 @@ class FakeWorker:
         self.in_group: Assignment | None = None
         self.unread = b""
         kind, _, kib = behaviour.partition("-")
-        self.saves = Saves(int(kib) << 10) if kind in ("saves", "snapshots") else None
+        self.saves = Saves(kind, int(kib) << 10) if kind in SAVING else None
         self.step = self.saves.newest_step if self.saves else 0
 
     def run(self) -> None:
@@ -140,9 +146,10 @@ class FakeWorker:
 
 
 class Saves:
-    """Snapshots that are one number, the step, again and again."""
+    """Snapshots that are one number, which tells of step and shard, again and again."""
 
-    def __init__(self, total_bytes: int) -> None:
+    def __init__(self, kind: str, total_bytes: int) -> None:
+        self.kind = kind
         self.state = SlotPair(int(os.environ[STATE_SLOTS_FD_VARIABLE]))
         self.rank = SlotPair(int(os.environ[RANK_SLOTS_FD_VARIABLE]))
         self.total_bytes = total_bytes
@@ -156,14 +163,23 @@ class Saves:
         return good[0][1].step if good else 0
 
     def keep(self, place: Assignment, step: int) -> None:
-        for pair, shard, shards in ((self.state, 0, 1), (self.rank, place.rank, place.world_size)):
+        if self.kind in ("few", "parts") and step not in FEW:
+            return
+        own = (place.rank, place.world_size)
+        shared = own if self.kind == "parts" else (0, 1)
+        for pair, (shard, shards) in ((self.state, shared), (self.rank, own)):
             slot = pair.begin()
             if slot is None:
                 continue
-            data = NUMBER.pack(step) * (self.total_bytes // NUMBER.size)
+            data = content(step, shard) * (self.total_bytes // NUMBER.size)
             os.pwrite(pair.fd, data, pair.place(slot))
             written = Word(0, "ready", place.generation, step, shard, shards, self.total_bytes)
             pair.finish(slot, written)
+
+
+def content(step: int, shard: int) -> bytes:
+    """What a shard of a step is made of."""
+    return NUMBER.pack(shard * SHARDS + step)
 
 
 def sleep_for_ever() -> NoReturn:

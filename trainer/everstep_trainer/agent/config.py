@@ -13,7 +13,7 @@ from everstep_runtime.settings import ProcessSettings
 from pydantic import Field
 
 from everstep_trainer.agent.flags import Command, UsageError
-from everstep_trainer.agent.model import Limits, Me
+from everstep_trainer.agent.model import Limits, Me, Replication
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _NATS_PORT: Final = 4222
@@ -49,6 +49,20 @@ class AgentSettings(ProcessSettings):
         default="",
         description="Folder, shared with the indexer and every member, of all jobs' checkpoints;"
         " empty: snapshots stay in memory.",
+    )
+
+    replicate_bytes_per_second: int = Field(
+        default=Replication.bytes_per_second,
+        gt=0,
+        description="Sent at most to the partner that keeps copies of this member's snapshots.",
+    )
+    replicate_within_node: bool = Field(
+        default=False, description="Copy to members of the same node too, if there is no other."
+    )
+    replicas_limit_bytes: int = Field(
+        default=Replication.limit_bytes,
+        ge=0,
+        description="Memory for copies of other members' snapshots; half of what is left at most.",
     )
 
     def host(self) -> str:
@@ -99,6 +113,11 @@ def me(settings: AgentSettings, command: Command, peer: Endpoint) -> Me:
             leave_seconds=settings.leave_seconds,
             grace_seconds=settings.grace_seconds,
             max_restarts=command.max_restarts,
+        ),
+        replication=Replication(
+            within_node=settings.replicate_within_node,
+            bytes_per_second=settings.replicate_bytes_per_second,
+            limit_bytes=settings.replicas_limit_bytes,
         ),
     )
 

@@ -10,7 +10,7 @@ from typing import assert_never
 
 from everstep_runtime.clock import Moment
 
-from everstep_trainer.agent import deaths, orders, saving, telling, vouching, words
+from everstep_trainer.agent import deaths, giving, orders, saving, telling, vouching, words
 from everstep_trainer.agent.effects import Turn
 from everstep_trainer.agent.ending import begin_ending, finish_ending
 from everstep_trainer.agent.inputs import (
@@ -20,6 +20,7 @@ from everstep_trainer.agent.inputs import (
     PeersReached,
     ShardUnwritten,
     ShardWritten,
+    SnapshotGiven,
     SnapshotsSeen,
     StoreDied,
     StoreUp,
@@ -47,6 +48,7 @@ RULES: tuple[Rule, ...] = (
     telling.tell_formed,
     telling.tell_steps,
     saving.retry,
+    giving.look_now_and_then,
     finish_ending,
     telling.report_when_due,
 )
@@ -78,7 +80,7 @@ def _take_in(state: AgentState, heard: Input, moment: Moment) -> Turn:
             return _note(state, heard), ()
         case OrderConfirmed():
             return vouching.hear_confirmation(state, heard), ()
-        case SnapshotsSeen() | ShardWritten() | ShardUnwritten():
+        case SnapshotsSeen() | SnapshotGiven() | ShardWritten() | ShardUnwritten():
             return _note_saving(state, heard, moment)
         case Tick():
             state, asked = vouching.doubt_after_a_pause(state, heard, moment)
@@ -109,9 +111,13 @@ def _end(state: AgentState, heard: Terminate | ZygoteLost, moment: Moment) -> Tu
 
 
 def _note_saving(
-    state: AgentState, heard: SnapshotsSeen | ShardWritten | ShardUnwritten, moment: Moment
+    state: AgentState,
+    heard: SnapshotsSeen | SnapshotGiven | ShardWritten | ShardUnwritten,
+    moment: Moment,
 ) -> Turn:
     match heard:
+        case SnapshotGiven():
+            return giving.hear_given(state, heard)
         case SnapshotsSeen():
             return saving.hear_snapshots(state, heard, moment)
         case ShardWritten():

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from everstep_contract.base import Event
 from everstep_contract.identity import Endpoint
 from everstep_contract.orders import Order
+from everstep_contract.record import GenerationStart
 from everstep_contract.telemetry import MemberReport
 
 from everstep_trainer.agent.model import AgentState
@@ -127,8 +128,23 @@ class NoteFlush:
 
 
 @dataclass(frozen=True)
+class GiveSnapshot:
+    """Have a peer keep a copy of a snapshot; `SnapshotGiven` says what became of it."""
+
+    snapshot: Snapshot
+    to: Endpoint
+
+
+@dataclass(frozen=True)
+class ForgetOvertaken:
+    """Let go of copies for peers that no restore can want, by where generations began."""
+
+    history: tuple[GenerationStart, ...]
+
+
+@dataclass(frozen=True)
 class StopFlusher:
-    """Write nothing more (R24)."""
+    """Write nothing more; keep nothing for peers, and send them nothing (R24)."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +177,8 @@ Effect = (
     | Vouch
     | LookAtSnapshots
     | WriteShard
+    | GiveSnapshot
+    | ForgetOvertaken
     | NoteFlush
     | StopFlusher
     | Warn

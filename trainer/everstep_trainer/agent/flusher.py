@@ -1,6 +1,6 @@
 """The flusher: a child of the agent that copies snapshots from memory to storage, one at a time.
 
-It knows no torch, holds one buffer, and reads memory that the agent handed to it, so neither a
+It knows no torch, holds one buffer, and reads memory that the agent hands to it, so neither a
 worker's death nor its own costs more than the file that was being written. It gives way to training
 on the CPU and the disk, and ends with the agent.
 """
@@ -37,9 +37,11 @@ _LAST_OF_CLASS: Final = 7
 
 @dataclass(frozen=True)
 class Request:
-    """Write what a slot holds, if it still holds what ``word`` says, as this file."""
+    """Write what a slot holds, if it still holds what ``word`` says, as this file.
 
-    fd: int
+    The descriptor of the slot's memory comes with it.
+    """
+
     slot: int
     word: Word
     folder: str
@@ -95,15 +97,21 @@ class _Flusher:
 
     def serve(self) -> None:
         """Until the agent closes its end."""
-        while data := self._control.recv(MAX_PACKET_BYTES):
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(self._control, MAX_PACKET_BYTES, 1)
+            if not data:
+                return
             request = decode(data)
             assert isinstance(request, Request)
-            self._control.send(encode(self._write(request)))
+            pair = SlotPair(descriptors[0])
+            result = self._write(request, pair)
+            pair.close()
+            self._control.send(encode(result))
 
-    def _write(self, request: Request) -> Written | Unwritten:
-        began = time.monotonic()
+    def _write(self, request: Request, pair: SlotPair) -> Written | Unwritten:
+        began, pieces = time.monotonic(), self._pieces(request, pair)
         try:
-            shard = write_shard(Path(request.folder), request.file, self._pieces(request))
+            shard = write_shard(Path(request.folder), request.file, pieces)
         except StorageFullError as error:
             return Unwritten("full", str(error))
         except OverwrittenError as error:
@@ -112,8 +120,7 @@ class _Flusher:
             return Unwritten("unwritable", str(error))
         return Written(shard.total_bytes, shard.xxh3_128, time.monotonic() - began)
 
-    def _pieces(self, request: Request) -> Iterator[memoryview]:
-        pair = SlotPair(request.fd)
+    def _pieces(self, request: Request, pair: SlotPair) -> Iterator[memoryview]:
         for piece in pair.read(request.slot, request.word, self._buffer):
             yield piece
             if time.monotonic() >= self._told_at + PROGRESS_SECONDS:

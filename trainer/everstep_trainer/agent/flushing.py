@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, assert_never
 
 import structlog
-from everstep_checkpoint.slots import Word
+from everstep_checkpoint.slots import SlotPair, Word
 from everstep_checkpoint.storage import Storage
 
 from everstep_trainer.agent import flusher
@@ -29,7 +29,7 @@ from everstep_trainer.agent.flusher import (
     encode,
 )
 from everstep_trainer.agent.inputs import Input, ShardUnwritten, ShardWritten
-from everstep_trainer.agent.memory import WorkerMemory
+from everstep_trainer.agent.memory import Memory
 from everstep_trainer.agent.model import Me
 from everstep_trainer.agent.snapshots import Snapshot
 
@@ -60,9 +60,10 @@ class Shelf:
 
 @dataclass
 class _Task:
-    """One shard to write, and how many flushers died over it."""
+    """One shard to write, with a hold on its memory of its own; how many flushers died over it."""
 
     snapshot: Snapshot
+    pair: SlotPair
     slot: int
     word: Word
     keep_until: float
@@ -82,9 +83,7 @@ class _Child:
 class Flushing:
     """Has one shard after the other written, the first come first; never waits for any of it."""
 
-    def __init__(
-        self, shelf: Shelf, memory: tuple[WorkerMemory, ...], hear: Callable[[Input], None]
-    ) -> None:
+    def __init__(self, shelf: Shelf, memory: Memory, hear: Callable[[Input], None]) -> None:
         self._shelf = shelf
         self._memory = memory
         self._hear = hear
@@ -106,12 +105,13 @@ class Flushing:
 
         To start a flusher takes longer than some steps: what else is asked for now is held first.
         """
-        found = self._memory[snapshot.local_rank].find(snapshot)
+        found = self._memory.find(snapshot)
         if found is None:
             detail = "it was written over before it could be read"
             self._hear(ShardUnwritten(snapshot, "overwritten", detail))
             return
-        task = _Task(snapshot, *found, keep_until)
+        pair, slot, word = found
+        task = _Task(snapshot, SlotPair(os.dup(pair.fd)), slot, word, keep_until)
         self._tasks.append(task)
         self._hold(task)
         self._renewal = self._renewal or self._loop.call_later(RENEW_SECONDS, self._renew)
@@ -131,8 +131,7 @@ class Flushing:
             return
         task = self._tasks[0]
         folder, file = self._shelf.place(task.snapshot)
-        pair = self._memory[task.snapshot.local_rank].of(task.snapshot.kind)
-        request = Request(pair.fd, task.slot, task.word, str(folder), file)
+        request = Request(task.slot, task.word, str(folder), file)
         self._is_writing = True
         try:
             self._child = self._child or self._start()
@@ -141,17 +140,16 @@ class Flushing:
             return
         self._child.heard_at = time.monotonic()
         with suppress(OSError):  # it died: its pidfd says so
-            self._child.control.send(encode(request))
+            socket.send_fds(self._child.control, [encode(request)], [task.pair.fd])
 
     def _start(self) -> _Child:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(0)
-        memory = [pair.fd for worker in self._memory for pair in (worker.state, worker.rank)]
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, "-m", flusher.__name__, str(os.getpid()), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), *memory),
+                pass_fds=(theirs.fileno(),),
             )
         child = _Child(process, ours, os.pidfd_open(process.pid))
         self._loop.add_reader(child.control, self._read, child)
@@ -245,12 +243,12 @@ class Flushing:
         self._renewal = self._loop.call_later(RENEW_SECONDS, self._renew)
 
     def _hold(self, task: _Task) -> None:
-        pair = self._memory[task.snapshot.local_rank].of(task.snapshot.kind)
-        pair.hold(task.slot, until_ns=time.monotonic_ns() + int(HOLD_SECONDS * 1e9))
+        until_ns = time.monotonic_ns() + int(HOLD_SECONDS * 1e9)
+        task.pair.hold(task.slot, until_ns=until_ns)
 
     def _let_go(self, task: _Task, *, until_ns: int = 0) -> None:
         """Unless another save has its eye on the slot."""
         same = (task.snapshot.place, task.slot)
         if all((other.snapshot.place, other.slot) != same for other in self._tasks):
-            pair = self._memory[task.snapshot.local_rank].of(task.snapshot.kind)
-            pair.hold(task.slot, until_ns=until_ns)
+            task.pair.hold(task.slot, until_ns=until_ns)
+        task.pair.close()

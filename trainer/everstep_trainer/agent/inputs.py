@@ -103,6 +103,14 @@ class SnapshotsSeen:
 
 
 @dataclass(frozen=True)
+class SnapshotGiven:
+    """A peer keeps this snapshot now; or, if not ``kept``, it does not."""
+
+    snapshot: Snapshot
+    kept: bool
+
+
+@dataclass(frozen=True)
 class ShardWritten:
     """A snapshot lies on storage, synced, under this path."""
 
@@ -132,6 +140,7 @@ Input = (
     | PeersReached
     | OrderConfirmed
     | SnapshotsSeen
+    | SnapshotGiven
     | ShardWritten
     | ShardUnwritten
     | Tick

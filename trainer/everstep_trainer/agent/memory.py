@@ -1,12 +1,16 @@
-"""Where workers keep their snapshots: memory of the agent's, which outlives each of their lives."""
+"""Where snapshots lie: memory of the agent's, which outlives each life of each worker."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from everstep_checkpoint.slots import SlotPair, Word
 from everstep_contract.manifest import ShardKind
 
+from everstep_trainer.agent.model import Me
+from everstep_trainer.agent.replicas import Replicas
 from everstep_trainer.agent.snapshots import Snapshot
+
+Found = tuple[SlotPair, int, Word]
+"""A pair of slots, which of them, and what it holds."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,12 @@ class WorkerMemory:
             if _is_sound(word, self.of(kind))
         )
 
-    def find(self, snapshot: Snapshot) -> tuple[int, Word] | None:
-        """The slot that holds it, with its word; None if it has been written over."""
-        for slot, word in self.of(snapshot.kind).ready():
+    def find(self, snapshot: Snapshot) -> Found | None:
+        """Where it lies; None if it has been written over."""
+        pair = self.of(snapshot.kind)
+        for slot, word in pair.ready():
             if _snapshot(self.local_rank, snapshot.kind, word) == snapshot:
-                return slot, word
+                return pair, slot, word
         return None
 
     def close(self) -> None:
@@ -50,9 +55,30 @@ class WorkerMemory:
         self.rank.close()
 
 
-def seen(memory: Iterable[WorkerMemory]) -> tuple[Snapshot, ...]:
-    """What is whole in the memory of all workers."""
-    return tuple(snapshot for worker in memory for snapshot in worker.snapshots())
+class Memory:
+    """All snapshots that an agent has: its workers', and what it keeps for its peers."""
+
+    def __init__(self, me: Me) -> None:
+        ranks = range(me.gang.nproc_per_node)
+        self.workers = tuple(WorkerMemory.create(local_rank) for local_rank in ranks)
+        self.replicas = Replicas(me.replication.limit_bytes)
+
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """What is whole."""
+        own = (snapshot for worker in self.workers for snapshot in worker.snapshots())
+        return (*own, *self.replicas.snapshots())
+
+    def find(self, snapshot: Snapshot) -> Found | None:
+        """Where it lies; None if it has been written over."""
+        if snapshot.origin:
+            return self.replicas.find(snapshot)
+        return self.workers[snapshot.local_rank].find(snapshot)
+
+    def close(self) -> None:
+        """Let go of all."""
+        for worker in self.workers:
+            worker.close()
+        self.replicas.close()
 
 
 def _snapshot(local_rank: int, kind: ShardKind, word: Word) -> Snapshot:

@@ -9,7 +9,7 @@ from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member
 from everstep_contract.orders import Order
 from everstep_runtime.clock import Moment
 
-from everstep_trainer.agent.snapshots import Saves
+from everstep_trainer.agent.snapshots import Giving, Saves
 from everstep_trainer.page import PageView
 
 Rung = Literal["in_process", "restart"]
@@ -37,6 +37,7 @@ class Limits:
     save_seconds: how long the end of a job waits for its last checkpoint.
     room_kept_seconds: how long a snapshot that found a full disk keeps its place in memory; then
     training may write over it. room_pause_seconds: between two tries, doubling to the limit.
+    give_seconds: between two looks for what the partner should keep.
     """
 
     leave_seconds: float = 5.0
@@ -56,6 +57,21 @@ class Limits:
     room_kept_seconds: float = 16.0
     room_pause_seconds: float = 1.0
     room_pause_limit_seconds: float = 60.0
+    give_seconds: float = 0.25
+
+
+@dataclass(frozen=True)
+class Replication:
+    """How snapshots are copied to a partner's memory.
+
+    within_node: to a partner on the same node too, if need be: what tests run on has one node.
+    bytes_per_second: sent by this member at most, a hundredth of a fast network's. limit_bytes: of
+    memory for others' copies; what is left of the machine's is only taken by half.
+    """
+
+    within_node: bool = False
+    bytes_per_second: int = 128 << 20
+    limit_bytes: int = 64 << 30
 
 
 @dataclass(frozen=True)
@@ -71,6 +87,7 @@ class Me:
     scheduler_world_size: int | None = None
     has_storage: bool = False
     limits: Limits = field(default_factory=Limits)
+    replication: Replication = Replication()
 
     @property
     def incarnation(self) -> str:
@@ -179,6 +196,7 @@ class AgentState:
     steps_lost: int = 0
     restored: Restored = Restored()
     saves: Saves = field(default_factory=Saves)
+    giving: Giving = field(default_factory=Giving)
     reached: str = ""
     reaching: str = ""
     bus_up: bool = False

@@ -7,7 +7,7 @@ from everstep_contract.facts.member import OrderRefused
 from everstep_contract.orders import Order
 from everstep_runtime.clock import Moment
 
-from everstep_trainer.agent import saving
+from everstep_trainer.agent import giving, saving
 from everstep_trainer.agent.effects import Effect, Gossip, Publish, Reach, SendToWorker, Turn, Warn
 from everstep_trainer.agent.ending import begin_ending, kill
 from everstep_trainer.agent.meaning import fingers, instruction, obstacle, store_seat, wish
@@ -62,7 +62,8 @@ def _obey(state: AgentState, order: Order, moment: Moment) -> Turn:
     effects: list[Effect] = [Gossip(order, fingers(state.me, order, previous))]
     effects += _doubts(state, order)
     state, saved = saving.break_off(state, previous, order)
-    effects += saved
+    state, renewed = giving.begin_anew(state, order)
+    effects += (*saved, *renewed)
     if order.state == "stop":
         detail = f"order {order.generation} stops the job"
         state, more = begin_ending(state, "stopped", detail, moment)

@@ -91,6 +91,7 @@ def report(state: AgentState, store: Endpoint, moment: Moment) -> tuple[AgentSta
         left_generation=state.left_generation,
         step=min(worker.step for worker in state.workers),
         step_begun=max(_step_begun(worker) for worker in state.workers),
+        replicated_step=state.giving.replicated_step(state.generation),
         step_seconds_p50=_quantile(durations, 0.5),
         step_seconds_p99=_quantile(durations, 0.99),
         workers=tuple(_worker_report(worker) for worker in state.workers),

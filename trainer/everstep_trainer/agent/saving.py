@@ -7,6 +7,7 @@ from everstep_contract.facts.checkpoint import SaveFailed, SaveTrouble, ShardPre
 from everstep_contract.orders import Order
 from everstep_runtime.clock import Moment
 
+from everstep_trainer.agent import giving
 from everstep_trainer.agent.effects import (
     Effect,
     LookAtSnapshots,
@@ -17,7 +18,14 @@ from everstep_trainer.agent.effects import (
 )
 from everstep_trainer.agent.inputs import ShardUnwritten, ShardWritten, SnapshotsSeen
 from everstep_trainer.agent.model import AgentState, Me
-from everstep_trainer.agent.snapshots import Breakpoint, Due, Occasion, Save, Snapshot
+from everstep_trainer.agent.snapshots import (
+    Breakpoint,
+    Due,
+    Handover,
+    Occasion,
+    Save,
+    Snapshot,
+)
 from everstep_trainer.link import CheckpointDue
 
 MAX_DETAIL: Final = 2000
@@ -55,7 +63,15 @@ def break_off(state: AgentState, previous: Order | None, order: Order) -> Turn:
     if order.state == "run" and survivors == before:
         return state, ()
     lowest = (survivors or before)[0]
-    return look(state, Breakpoint(writes_state=lowest == mine))
+    kept_for = _kept_for(state.me, previous, order)
+    return look(state, Breakpoint(writes_state=lowest == mine, kept_for=kept_for))
+
+
+def _kept_for(me: Me, previous: Order, order: Order) -> tuple[str, ...]:
+    """Lost members whose partner this one was. A hold for want of all members has lost none."""
+    lost = [seat.member.incarnation for seat in previous.seats if seat not in order.seats]
+    keepers = {one: giving.keeper_of(one, previous, me) for one in lost if order.seats}
+    return tuple(one for one, seat in keepers.items() if seat and seat.member == me.member)
 
 
 def break_off_at_the_end(state: AgentState) -> Turn:
@@ -68,26 +84,27 @@ def break_off_at_the_end(state: AgentState) -> Turn:
 
 
 def hear_snapshots(state: AgentState, heard: SnapshotsSeen, moment: Moment) -> Turn:
-    """Save what the occasion asks for; of a shard that waits for room the newer one counts."""
-    state = replace(state, saves=replace(state.saves, looking=state.saves.looking - 1))
-    effects: list[Effect] = []
+    """Save what the occasion asks for, or give it to a peer."""
     match heard.occasion:
         case Due() as due:
             wanted = tuple(snapshot for snapshot in heard.found if _is_due(snapshot, due))
-            effects += _missing(state, due, heard.found, moment)
-        case Breakpoint(writes_state=writes_state):
-            wanted = _newest(heard.found, writes_state=writes_state)
+            effects = _missing(state, due, heard.found, moment)
+        case Breakpoint() as occasion:
+            wanted, effects = _newest(heard.found, occasion), ()
+        case Handover():
+            return giving.hand_over(state, heard.found)
         case _:
             assert_never(heard.occasion)
+    state = replace(state, saves=replace(state.saves, looking=state.saves.looking - 1))
     for snapshot in wanted:
         state, more = _begin(state, snapshot, moment)
         effects += more
-    return state, tuple(effects)
+    return state, effects
 
 
 def _is_due(snapshot: Snapshot, due: Due) -> bool:
-    is_its_own = snapshot.local_rank == due.local_rank and snapshot.kind in due.kinds
-    return is_its_own and snapshot.version == (due.generation, due.step)
+    is_meant = snapshot.place in [("", due.local_rank, kind) for kind in due.kinds]
+    return is_meant and snapshot.version == (due.generation, due.step)
 
 
 def _missing(
@@ -96,24 +113,30 @@ def _missing(
     """Training was faster than its agent: the place holds another step by now."""
     missing: list[Effect] = []
     for kind in due.kinds:
-        held = [s for s in found if s.place == (due.local_rank, kind)]
+        held = [s for s in found if s.place == ("", due.local_rank, kind)]
         if held and not any(_is_due(snapshot, due) for snapshot in held):
             gone = replace(held[0], generation=due.generation, step=due.step)
             missing.append(_failed(state.me, Save(gone), "overwritten", "", moment))
     return tuple(missing)
 
 
-def _newest(found: tuple[Snapshot, ...], *, writes_state: bool) -> tuple[Snapshot, ...]:
+def _newest(found: tuple[Snapshot, ...], occasion: Breakpoint) -> tuple[Snapshot, ...]:
     """Small first. Of what is a rank's own both: members may be a step apart, and whoever writes
-    the state decides which counts. A part of a state that was split up nobody else has."""
+    the state decides which counts. A part of a state that was split up nobody else has, and what
+    was kept for a lost member neither: of that, what may become whole with what is here."""
     newest: dict[int, Snapshot] = {}
-    for snapshot in sorted(found, key=lambda one: one.version):
-        if snapshot.kind == "state" and (writes_state or snapshot.shards > 1):
+    own = [one for one in found if not one.origin]
+    for snapshot in sorted(own, key=lambda one: one.version):
+        if snapshot.kind == "state" and (occasion.writes_state or snapshot.shards > 1):
             newest[snapshot.shard] = snapshot
-    return (*(one for one in found if one.kind == "rank"), *newest.values())
+    versions = {one.version for one in own}
+    kept = [one for one in found if one.origin in occasion.kept_for and one.version in versions]
+    wanted = (*(one for one in own if one.kind == "rank"), *newest.values(), *kept)
+    return tuple(sorted(wanted, key=lambda one: one.total_bytes))
 
 
 def _begin(state: AgentState, snapshot: Snapshot, moment: Moment) -> Turn:
+    """Of a shard that waits for room the newer snapshot counts."""
     saves = state.saves
     if saves.find(snapshot) or snapshot in saves.durable:
         return state, ()

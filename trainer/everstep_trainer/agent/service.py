@@ -22,6 +22,8 @@ from everstep_trainer.agent.effects import (
     AskForOrder,
     Effect,
     Exit,
+    ForgetOvertaken,
+    GiveSnapshot,
     Gossip,
     KillWorker,
     LookAtSnapshots,
@@ -41,6 +43,8 @@ from everstep_trainer.agent.effects import (
 from everstep_trainer.agent.environment import worker_environment
 from everstep_trainer.agent.errands import Errands
 from everstep_trainer.agent.flushing import Flushing, Shelf
+from everstep_trainer.agent.giver import Giver
+from everstep_trainer.agent.giving import why_not_keep
 from everstep_trainer.agent.inputs import (
     Input,
     OrderConfirmed,
@@ -50,10 +54,11 @@ from everstep_trainer.agent.inputs import (
     Tick,
 )
 from everstep_trainer.agent.meaning import is_peer
-from everstep_trainer.agent.memory import WorkerMemory, seen
+from everstep_trainer.agent.memory import Memory
 from everstep_trainer.agent.model import AgentState, Me
 from everstep_trainer.agent.outbox import Outbox, matters
 from everstep_trainer.agent.peer import MAX_LINE_BYTES, PeerPort, probe
+from everstep_trainer.agent.replicas import Incoming, Offer
 from everstep_trainer.agent.workers import Places, Workers
 from everstep_trainer.agent.zygote import Zygote
 
@@ -85,9 +90,8 @@ class Agent:
         self._clock = clock
         self._state = AgentState.new(life.me, self._moment())
         self._outbox = Outbox(lambda event: matters(event, self._state))
-        ranks = range(life.me.gang.nproc_per_node)
-        self._memory = tuple(WorkerMemory.create(local_rank) for local_rank in ranks)
-        places = Places(life.me.peer.host, life.log_dir, self._memory)
+        self._memory = Memory(life.me)
+        places = Places(life.me.peer.host, life.log_dir, self._memory.workers)
         self._workers = Workers(life.zygote, self.hear, places)
         root = life.checkpoint_root
         self._flushing = Flushing(Shelf(root, life.me), self._memory, self.hear) if root else None
@@ -96,6 +100,7 @@ class Agent:
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._doubts: asyncio.Queue[int] = asyncio.Queue(1)
         self._errands = Errands(self, life.me.peer.host)
+        self._giver = Giver(life.me, self._memory, self.hear)
 
     @property
     def zygote_pid(self) -> int:
@@ -106,6 +111,11 @@ class Agent:
     def flusher_pid(self) -> int:
         """The process that makes snapshots durable; 0 while there is none."""
         return self._flushing.pid if self._flushing else 0
+
+    @property
+    def incarnation(self) -> str:
+        """Of this agent."""
+        return self._life.me.incarnation
 
     @property
     def order(self) -> Order | None:
@@ -131,6 +141,14 @@ class Agent:
         else:
             log.warning("order from a stranger ignored", source=host, generation=order.generation)
 
+    def begin_to_keep(self, offer: Offer, host: str) -> Incoming | str:
+        """A peer offers a shard on the peer port: where it may come to, or why it may not."""
+        return why_not_keep(self._state, offer, host) or self._memory.replicas.begin(offer)
+
+    def end_to_keep(self, incoming: Incoming) -> None:
+        """A shard has come, or never will."""
+        self._memory.replicas.end(incoming)
+
     async def live(self, bus: Bus) -> int:
         """Until the core says exit; the exit status."""
         async with asyncio.TaskGroup() as group:
@@ -142,6 +160,7 @@ class Agent:
                 group.create_task(self._send_reports(bus)),
                 group.create_task(self._answer_probes(bus)),
                 group.create_task(self._errands.run()),
+                group.create_task(self._giver.run()),
             ]
             status = await self._ended
             await self._outbox.flush(FLUSH_SECONDS)
@@ -150,8 +169,7 @@ class Agent:
         self._workers.close()
         if self._flushing:
             self._flushing.stop()
-        for memory in self._memory:
-            memory.close()
+        self._memory.close()
         return status
 
     def _moment(self) -> Moment:
@@ -168,12 +186,12 @@ class Agent:
                 self._reportable.set()
             case Gossip() | Reach() | AskForOrder():
                 self._ask(effect)
-            case Vouch(generation):
-                self._workers.vouch(generation)
-            case NoteFlush(seconds):
-                self._workers.note_flush(seconds)
+            case Vouch() | NoteFlush():
+                self._note(effect)
             case LookAtSnapshots() | WriteShard() | StopFlusher():
                 self._save(effect)
+            case GiveSnapshot() | ForgetOvertaken():
+                self._copy(effect)
             case Warn(what, detail):
                 log.warning(what, detail=detail, generation=self._state.generation)
             case Exit(code, reason):
@@ -181,6 +199,13 @@ class Agent:
                 self._ended.set_result(code)
             case _:
                 assert_never(effect)
+
+    def _note(self, effect: Vouch | NoteFlush) -> None:
+        match effect:
+            case Vouch(generation):
+                self._workers.vouch(generation)
+            case NoteFlush(seconds):
+                self._workers.note_flush(seconds)
 
     def _manage(
         self, effect: StartWorker | SendToWorker | KillWorker | TerminateWorker | StartStore
@@ -214,11 +239,20 @@ class Agent:
         assert self._flushing is not None, "without storage the core saves nothing"
         match effect:
             case LookAtSnapshots(occasion):
-                self.hear(SnapshotsSeen(occasion, seen(self._memory)))
+                self.hear(SnapshotsSeen(occasion, self._memory.snapshots()))
             case WriteShard(snapshot, keep_until):
                 self._flushing.write(snapshot, keep_until)
             case StopFlusher():
                 self._flushing.stop()
+                self._giver.stop()
+                self._memory.replicas.close()
+
+    def _copy(self, effect: GiveSnapshot | ForgetOvertaken) -> None:
+        match effect:
+            case GiveSnapshot(snapshot, to):
+                self._giver.give(snapshot, to)
+            case ForgetOvertaken(history):
+                self._memory.replicas.forget_overtaken(history)
 
     async def _tick(self, bus: Bus) -> None:
         count = len(self._state.workers)
@@ -284,6 +318,6 @@ async def serve(life: Life, bus: Bus, clock: Clock) -> int:
     for end in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(end, agent.hear, Terminate(end.name))
     loop.add_signal_handler(signal.SIGCHLD, _reap_orphans)
-    port = PeerPort(life.me.incarnation, lambda: agent.order, agent.hear_peer)
+    port = PeerPort(agent)
     async with await asyncio.start_server(port.serve, sock=life.listener, limit=MAX_LINE_BYTES):
         return await agent.live(bus)

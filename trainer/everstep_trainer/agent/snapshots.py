@@ -3,15 +3,21 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
+from everstep_contract.identity import Endpoint
 from everstep_contract.manifest import ShardKind, checkpoint_name
 
 REMEMBERED: Final = 2
 """Durable snapshots remembered of each shard: no more than two can be in memory."""
+Place = tuple[str, int, ShardKind]
+"""Whose it is, by incarnation if it is not ours, of which worker, and which of its two."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A whole shard in a worker's memory: ``shard`` of ``shards`` of its kind."""
+    """A whole shard in memory: ``shard`` of ``shards`` of its kind.
+
+    origin: incarnation of the member that gave it to this one to keep; empty: it is our worker's.
+    """
 
     local_rank: int
     kind: ShardKind
@@ -20,6 +26,7 @@ class Snapshot:
     shard: int
     shards: int
     total_bytes: int
+    origin: str = ""
 
     @property
     def version(self) -> tuple[int, int]:
@@ -27,9 +34,9 @@ class Snapshot:
         return self.generation, self.step
 
     @property
-    def place(self) -> tuple[int, ShardKind]:
-        """Whose memory it lies in, and which of its two."""
-        return self.local_rank, self.kind
+    def place(self) -> Place:
+        """Whose it is, and which of its two."""
+        return self.origin, self.local_rank, self.kind
 
     @property
     def checkpoint(self) -> str:
@@ -51,13 +58,20 @@ class Due:
 class Breakpoint:
     """A generation breaks off: what is newest in memory is to be durable.
 
-    ``writes_state``: of all members that hold the same state this one writes it.
+    ``writes_state``: of all members that hold the same state this one writes it. ``kept_for``: lost
+    members whose partner this one is: it saves what is theirs.
     """
 
     writes_state: bool
+    kept_for: tuple[str, ...] = ()
 
 
-Occasion = Due | Breakpoint
+@dataclass(frozen=True)
+class Handover:
+    """It is time to give the partner what nobody else has."""
+
+
+Occasion = Due | Breakpoint | Handover
 
 
 @dataclass(frozen=True)
@@ -109,3 +123,41 @@ class Saves:
         same = [one for one in self.durable if one.place == snapshot.place]
         others = [one for one in self.durable if one.place != snapshot.place]
         return replace(self, durable=(*others, *[*same, snapshot][-REMEMBERED:]))
+
+
+@dataclass(frozen=True)
+class Gift:
+    """A snapshot that goes to this peer."""
+
+    snapshot: Snapshot
+    to: Endpoint
+
+
+@dataclass(frozen=True)
+class Giving:
+    """What the partner keeps for this member.
+
+    given: of each place the newest that it has acknowledged. places: all that it is to keep.
+    replicated: the newest generation and step of which it has them all. is_alone: there is no
+    partner. looked_at: monotonic seconds.
+    """
+
+    given: tuple[Snapshot, ...] = ()
+    under_way: Gift | None = None
+    places: tuple[Place, ...] = ()
+    replicated: tuple[int, int] | None = None
+    is_alone: bool = False
+    looked_at: float = float("-inf")
+
+    def replicated_step(self, generation: int) -> int | None:
+        """The newest step of a generation of which the partner has all; None: there is none."""
+        if self.replicated is None or self.replicated[0] != generation:
+            return None
+        return self.replicated[1]
+
+    def with_given(self, snapshot: Snapshot) -> "Giving":
+        """The partner keeps this one now."""
+        given = (*(one for one in self.given if one.place != snapshot.place), snapshot)
+        same = {one.place for one in given if one.version == snapshot.version}
+        replicated = snapshot.version if same.issuperset(self.places) else self.replicated
+        return replace(self, given=given, replicated=replicated)

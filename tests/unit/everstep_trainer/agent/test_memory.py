@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from everstep_checkpoint.slots import Word
-from everstep_trainer.agent.memory import WorkerMemory, seen
+from everstep_trainer.agent.memory import WorkerMemory
 from everstep_trainer.agent.snapshots import Snapshot
 
 BYTES = 4096
@@ -28,7 +28,7 @@ def test_it_sees_what_is_whole_of_every_kind_and_whose_it_is(memory: WorkerMemor
     memory.state.finish(0, word(7))
     memory.rank.finish(1, word(8, shard=5, shards=8))
     memory.rank.begin()
-    assert set(seen([memory])) == {
+    assert set(memory.snapshots()) == {
         Snapshot(1, "state", 1, 7, 0, 1, BYTES),
         Snapshot(1, "rank", 1, 8, 5, 8, BYTES),
     }
@@ -39,7 +39,7 @@ def test_a_snapshot_is_found_while_it_is_there(memory: WorkerMemory) -> None:
     (snapshot,) = memory.snapshots()
     found = memory.find(snapshot)
     assert found is not None
-    assert found[0] == 0
+    assert found[:2] == (memory.state, 0)
     memory.state.finish(0, word(8))
     assert memory.find(snapshot) is None
 
@@ -56,4 +56,4 @@ def test_a_snapshot_is_found_while_it_is_there(memory: WorkerMemory) -> None:
 )
 def test_a_word_that_cannot_be_true_is_not_believed(memory: WorkerMemory, impossible: Word) -> None:
     memory.state.finish(0, impossible)
-    assert seen([memory]) == ()
+    assert memory.snapshots() == ()

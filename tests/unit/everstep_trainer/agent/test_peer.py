@@ -11,19 +11,44 @@ from everstep_contract.orders import Order
 from everstep_contract.queries import ProbeMember
 from everstep_trainer.agent import peer
 from everstep_trainer.agent.peer import MAX_LINE_BYTES, PeerPort, ask_peer, probe
+from everstep_trainer.agent.replicas import Incoming, Offer, Replicas
 from structlog.testing import capture_logs
 from support.agent_core import make_order
 from support.messages import JOB
 
 HERE = "127.0.0.1"
+LIMIT_BYTES = 1 << 20
+
+
+class Listener:
+    """An agent, as far as its peer port needs one."""
+
+    def __init__(self, incarnation: str, order: Order | None, replicas: Replicas) -> None:
+        self.incarnation = incarnation
+        self.order = order
+        self.heard: list[Order] = []
+        self.replicas = replicas
+
+    def hear_peer(self, order: Order, _host: str) -> None:
+        self.heard.append(order)
+
+    def begin_to_keep(self, offer: Offer, _host: str) -> Incoming | str:
+        return self.replicas.begin(offer)
+
+    def end_to_keep(self, incoming: Incoming) -> None:
+        self.replicas.end(incoming)
 
 
 @asynccontextmanager
 async def listening(
-    incarnation: str, newest: Order | None = None, heard: list[Order] | None = None
+    incarnation: str,
+    newest: Order | None = None,
+    heard: list[Order] | None = None,
+    replicas: Replicas | None = None,
 ) -> AsyncIterator[Endpoint]:
-    kept = heard if heard is not None else []
-    port = PeerPort(incarnation, lambda: newest, lambda order, _: kept.append(order))
+    listener = Listener(incarnation, newest, replicas or Replicas(LIMIT_BYTES))
+    listener.heard = heard if heard is not None else []
+    port = PeerPort(listener)
     async with await asyncio.start_server(port.serve, HERE, 0, limit=MAX_LINE_BYTES) as server:
         yield Endpoint(host=HERE, port=server.sockets[0].getsockname()[1])
 

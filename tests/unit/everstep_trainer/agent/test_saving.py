@@ -13,7 +13,7 @@ from everstep_trainer.agent.inputs import (
     ZygoteLost,
 )
 from everstep_trainer.agent.model import Limits
-from everstep_trainer.agent.snapshots import Breakpoint, Due, Snapshot
+from everstep_trainer.agent.snapshots import Breakpoint, Due, Handover, Occasion, Snapshot
 from everstep_trainer.link import CheckpointDue, Finished, FoundDamage
 from support.agent_core import FINISHED, KILLED, Core, make_order
 from support.messages import DURATIONS
@@ -38,10 +38,15 @@ def due(step: int, *, writes_state: bool = True) -> CheckpointDue:
     return CheckpointDue(generation=1, step=step, writes_state=writes_state)
 
 
+def looks(core: Core) -> list[Occasion]:
+    """What the memory was looked at for, but for what a peer is given."""
+    occasions = [effect.occasion for effect in core.done(LookAtSnapshots)]
+    return [occasion for occasion in occasions if not isinstance(occasion, Handover)]
+
+
 def see(core: Core, *found: Snapshot) -> None:
     """Answer the newest look at the memory."""
-    occasion = core.done(LookAtSnapshots)[-1].occasion
-    core.hear(SnapshotsSeen(occasion, found))
+    core.hear(SnapshotsSeen(looks(core)[-1], found))
 
 
 def saving(core: Core, step: int) -> Snapshot:
@@ -90,7 +95,7 @@ def test_without_storage_nothing_is_looked_at() -> None:
     core = Core().warm().run(make_order(1))
     core.say(due(10))
     core.order(make_order(2, (0,)))
-    assert core.done(LookAtSnapshots) == []
+    assert looks(core) == []
 
 
 def test_a_snapshot_that_was_written_over_before_it_was_looked_at_is_told_as_lost() -> None:
@@ -170,13 +175,13 @@ def test_a_part_of_a_state_that_is_split_up_is_saved_by_whoever_holds_it() -> No
 def test_a_hold_saves_the_state_though_nobody_is_lost() -> None:
     core = running()
     core.order(make_order(2, state="hold"))
-    assert core.done(LookAtSnapshots)[-1].occasion == Breakpoint(writes_state=True)
+    assert looks(core)[-1] == Breakpoint(writes_state=True)
 
 
 def test_members_that_join_break_nothing_off() -> None:
     core = running()
     core.order(make_order(2, (0, 1, 2)))
-    assert core.done(LookAtSnapshots) == []
+    assert looks(core) == []
 
 
 def test_what_is_durable_already_or_being_written_is_not_written_again() -> None:
@@ -287,7 +292,7 @@ def test_r24_a_fenced_member_writes_nothing_more() -> None:
     core.hear(written(snapshot))
     core.die()
     assert len(core.done(StopFlusher)) == 1
-    assert core.done(LookAtSnapshots)[1:] == []
+    assert looks(core)[1:] == []
     assert core.published(ShardPrepared) == []
     assert [failed.trouble for failed in core.published(SaveFailed)] == ["abandoned"]
     assert core.done(Exit)[-1].code == 75
@@ -303,4 +308,4 @@ def test_damage_that_a_worker_found_is_told_to_everybody() -> None:
 def test_a_due_names_whose_memory_is_meant() -> None:
     core = Core(nproc=2, has_storage=True).warm().run(make_order(1, nproc=2))
     core.say(due(10, writes_state=False), rank=1)
-    assert core.done(LookAtSnapshots)[-1].occasion == Due(1, 1, 10, ("rank",))
+    assert looks(core)[-1] == Due(1, 1, 10, ("rank",))

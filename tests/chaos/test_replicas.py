@@ -1,0 +1,89 @@
+"""A member is killed, and its partner has what was its own: real agents, one node, fake workers."""
+
+import signal
+from pathlib import Path
+
+from everstep_contract.facts.checkpoint import ShardPrepared
+from everstep_contract.manifest import ShardKind
+from support.agent_fleet import Fleet
+from support.fake_worker import FEW, NUMBER, content
+from support.polling import eventually
+
+KIB = 2500
+"""More than two pieces on the network."""
+
+
+async def training(
+    agents: Fleet, behaviour: str, count: int = 2, *, rate: int = 1 << 30, within_node: bool = True
+) -> None:
+    """So many members, in generation 1."""
+    for _ in range(count):
+        await agents.start(
+            behaviour,
+            EVERSTEP_CHECKPOINT_ROOT=str(agents.folder),
+            EVERSTEP_REPLICATE_WITHIN_NODE=str(within_node),
+            EVERSTEP_REPLICATE_BYTES_PER_SECOND=str(rate),
+        )
+    await agents.all_are("ready", 0)
+    await agents.order(1, tuple(range(count)))
+    await agents.all_are("stepping", 1)
+
+
+def replicated(agents: Fleet, index: int) -> int | None:
+    """The newest step that a member's partner has."""
+    report = agents.report(index)
+    return report.replicated_step if report else None
+
+
+async def lose(agents: Fleet, lost: int, *survivors: int) -> None:
+    """Power off: the agent and all its children; then an order without it."""
+    agents.agents[lost].send_signal(signal.SIGKILL)
+    await agents.agents[lost].wait()
+    await agents.order(2, survivors)
+
+
+def saved(agents: Fleet, kind: ShardKind, step: int) -> dict[int, bytes]:
+    """Of each shard of a step the file that was told of."""
+    facts: list[ShardPrepared] = agents.events(ShardPrepared)
+    told = [fact for fact in facts if (fact.kind, fact.step) == (kind, step)]
+    return {fact.shard: Path(fact.path).read_bytes() for fact in told}
+
+
+def whole(step: int, count: int) -> dict[int, bytes]:
+    """What each of so many workers had in memory."""
+    return {shard: content(step, shard) * (KIB * 1024 // NUMBER.size) for shard in range(count)}
+
+
+async def test_the_breakpoint_save_has_the_killed_members_ranks_bit_for_bit(
+    agents: Fleet,
+) -> None:
+    await training(agents, f"few-{KIB}", 3)
+    last = FEW[-1]
+    await eventually(lambda: all(replicated(agents, index) == last for index in range(3)))
+    await lose(agents, 1, 0, 2)
+    await eventually(lambda: len(saved(agents, "rank", last)) == 3)
+    assert saved(agents, "rank", last) == whole(last, 3)
+    writers = {fact.shard: fact.member.name for fact in agents.events(ShardPrepared)}
+    assert writers[1] == "trainer-2"
+
+
+async def test_a_state_that_is_split_up_survives_the_kill_of_a_member(agents: Fleet) -> None:
+    await training(agents, f"parts-{KIB}")
+    last = FEW[-1]
+    await eventually(lambda: all(replicated(agents, index) == last for index in range(2)))
+    await lose(agents, 0, 1)
+    await eventually(lambda: len(saved(agents, "state", last)) == 2)
+    assert saved(agents, "rank", last) == saved(agents, "state", last) == whole(last, 2)
+
+
+async def test_training_does_not_wait_for_a_copy_that_takes_an_hour(agents: Fleet) -> None:
+    await training(agents, f"few-{KIB}", rate=KIB * 1024 // 3600)
+    await eventually(lambda: agents.step(0) > 4 * FEW[-1])
+    assert replicated(agents, 0) is None
+
+
+async def test_members_of_one_node_are_no_partners_and_say_so(agents: Fleet) -> None:
+    await training(agents, f"few-{KIB}", within_node=False)
+    await eventually(lambda: "no_partner" in agents.log(0))
+    await eventually(lambda: agents.step(0) > 2 * FEW[-1])
+    assert replicated(agents, 0) is None
