@@ -1,8 +1,11 @@
 """Snapshots in memory that outlive every worker: killed, started anew, and nothing has changed."""
 
+from pathlib import Path
 from signal import SIGKILL
+from typing import Any
 
 import pytest
+from everstep_trainer.page import FOR_EVER_NS
 from support.ranks import RankHouse
 from support.trainees import TrainingJob
 
@@ -59,3 +62,18 @@ def test_a_future_that_was_given_up_is_not_taken_from_memory(house: RankHouse) -
     job.generation = 2  # the one that went back to step 4 is over
     job.order([0, 1], history=[went_back])
     assert {m.source for m in job.until_told("formed", [0, 1], generation=3)} == {"fresh"}
+
+
+def test_ec49_a_rank_that_cannot_save_keeps_no_other_rank_waiting(
+    house: RankHouse, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"total": TOTAL, "root": str(tmp_path), "checkpoint_every": 1}
+    job = TrainingJob(house, TRAIN, workers=2, **settings)
+    for pair in job.slots[1]:
+        for slot in (0, 1):
+            pair.hold(slot, until_ns=FOR_EVER_NS)
+    job.order([0, 1])
+    job[0].rank.until("step", step=TOTAL)
+    job[1].rank.until("step", step=TOTAL)
+    assert len(job[0].messages("checkpoint_due")) > 1
+    assert job[1].messages("checkpoint_due") == []
