@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from bench import checkpoint_loading as loading
 from bench.checkpoint_files import (
-    load,
     loop_during_a_flush,
     memory_times_shard,
     newest,
@@ -27,7 +27,6 @@ STALL_LIMIT: Final = 1.25
 
 WRITE_LIMIT: Final = 0.7
 LOOP_LIMIT: Final = 1.10
-LOAD_LIMIT: Final = 0.8
 MEMORY_LIMIT: Final = 2.05
 RESTORE_COPIES: Final = 3.0
 RESTORE_SECONDS_PER_GIB: Final = 0.2
@@ -56,7 +55,6 @@ def file_figures(replica: Replica, folder: Path, samples: int) -> list[Figure]:
     row = [ours.save(sample).page_faults for sample in range(1, samples + 3)]
     written = write_durably(ours, folder, samples)
     loops = loop_during_a_flush(ours, folder, samples)
-    loaded = load(ours, folder, samples)
     restored = restore_from_memory(ours, replica, samples)
     gib = newest(ours)[2].total_bytes / GIB
     allowed = [RESTORE_COPIES * copy + RESTORE_SECONDS_PER_GIB * gib for copy, _ in restored]
@@ -76,14 +74,6 @@ def file_figures(replica: Replica, folder: Path, samples: int) -> list[Figure]:
             "x",
             [during / alone for alone, during in loops],
             limit=LOOP_LIMIT,
-        ),
-        figure("load with verification", "GiB/s", [gib / seconds for _, seconds in loaded]),
-        figure(
-            "load with verification, times the cold read rate",
-            "x",
-            [cold / seconds for cold, seconds in loaded],
-            limit=LOAD_LIMIT,
-            least=True,
         ),
         figure("restore from memory", "s", [seconds for _, seconds in restored]),
         figure(
@@ -106,6 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     replica = make_replica(chosen.scale)
     with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
         found = file_figures(replica, Path(folder), chosen.samples)
+        saved, manifest = loading.saved(Path(folder) / "loading", int(chosen.scale * GIB))
+        runs = loading.measure(saved, manifest, chosen.samples)
+        found += loading.figures_of(runs, manifest.total_bytes)
         found += stall_figures(measure_stall(replica, Path(folder), chosen.samples))
     show("checkpoint", found, as_json=chosen.json)
     return 0 if all(one.holds for one in found) else 1

@@ -17,18 +17,12 @@ from typing import Final
 import torch
 from bench.checkpoint_stall import Ours
 from everstep_checkpoint.slots import SlotPair, Word
-from everstep_checkpoint.storage import CHUNK_BYTES, Storage, write_shard
-from everstep_contract.identity import JobKey
-from everstep_contract.manifest import Manifest, checkpoint_name
+from everstep_checkpoint.storage import CHUNK_BYTES, write_shard
 from everstep_trainer.agent import flusher
 from everstep_trainer.library.agreement import Version
-from everstep_trainer.library.loading import load_state
 from everstep_trainer.library.replica import Replica
 from everstep_trainer.library.tree import unpack
-from support.jobs import NOW
 
-JOB: Final = JobKey(namespace="bench", name="checkpoint")
-VERSION: Final = Version(1, 1)
 LOOP_SECONDS: Final = 1.0
 
 Pair = tuple[float, float]
@@ -116,45 +110,6 @@ def _is_written(control: socket.socket) -> bool:
         return False
     assert not isinstance(packet, flusher.Unwritten), packet
     return isinstance(packet, flusher.Written)
-
-
-def load(ours: Ours, folder: Path, samples: int) -> list[Pair]:
-    """A cold read of the file into one buffer, and a cold load with verification."""
-    pair, slot, word = newest(ours)
-    storage = Storage(folder)
-    attempt = storage.attempt(JOB, VERSION.generation, VERSION.step)
-    buffer = memoryview(bytearray(CHUNK_BYTES))
-    shard = write_shard(attempt, "state-00000.safetensors", pair.read(slot, word, buffer))
-    manifest = Manifest(
-        job=JOB,
-        checkpoint=checkpoint_name(VERSION.generation, VERSION.step),
-        lineage="bench",
-        generation=VERSION.generation,
-        step=VERSION.step,
-        shards=(shard,),
-        committed_at=NOW,
-    )
-    final = storage.commit(manifest)
-    path = final / shard.file
-
-    def cold_read() -> None:
-        with path.open("rb", buffering=0) as file:
-            while file.readinto(buffer):
-                pass
-
-    pairs = []
-    for _ in range(samples):
-        _make_cold(path)
-        bare = seconds_of(cold_read)
-        _make_cold(path)
-        pairs.append((bare, seconds_of(lambda: load_state(final, manifest))))
-    return pairs
-
-
-def _make_cold(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def restore_from_memory(ours: Ours, replica: Replica, samples: int) -> list[Pair]:

@@ -1,8 +1,6 @@
 """What it costs to load and verify a checkpoint, beside a bare read of the same cold file."""
 
 import os
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +9,7 @@ from random import Random
 from typing import Final
 
 import torch
-from bench.report import Figure, figure, parser, show
+from bench.report import Figure, figure
 from everstep_checkpoint.storage import CHUNK_BYTES
 from everstep_contract.manifest import Manifest
 from everstep_trainer.library.loading import load_state
@@ -96,22 +94,3 @@ def _read(path: Path, memory: memoryview) -> None:
         at = 0
         while count := file.readinto(memory[at : at + CHUNK_BYTES]):
             at = (at + count) % len(memory)
-
-
-def main() -> int:
-    """Save one checkpoint, load it again and again."""
-    flags = parser(__doc__)
-    flags.add_argument("--gib", type=float, default=1.0)
-    flags.add_argument("--runs", type=int, default=7)
-    flags.add_argument("--folder", type=Path, help="on the storage to measure; else a temporary")
-    chosen = flags.parse_args()
-    with tempfile.TemporaryDirectory(dir=chosen.folder) as root:
-        folder, manifest = saved(Path(root), int(chosen.gib * GIB))
-        runs = measure(folder, manifest, chosen.runs)
-    found = figures_of(runs, manifest.of_kind("state")[0].total_bytes)
-    show("loading", found, as_json=chosen.json)
-    return 0 if all(one.holds for one in found) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
