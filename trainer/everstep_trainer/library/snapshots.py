@@ -97,12 +97,6 @@ class Memory:
             if Version(*word.version) == version:
                 self._pair.hold(slot, until_ns=time.monotonic_ns() + HEARD_NS)
 
-    def forget_beyond(self, step: int, generation: int) -> None:
-        """Drop what an older generation than this saved after ``step``: it was given up (R26)."""
-        for slot, word in self._pair.ready():
-            if word.generation < generation and word.step > step:
-                self._pair.forget(slot)
-
     def _prepare(self, packed: Packed) -> tuple[Layout, bytes]:
         """Where everything goes, laid out anew if the tensors are others; and the state's text."""
         layout = self._layout
@@ -213,8 +207,3 @@ class Snapshots:
         """What this rank had for itself then; None if ranks were others."""
         packed = self._rank.read(version, place.rank, place.world_size)
         return packed.text if packed else None
-
-    def forget_beyond(self, step: int, generation: int) -> None:
-        """Drop what older generations saved after ``step``: that future was given up (R26)."""
-        self._state.forget_beyond(step, generation)
-        self._rank.forget_beyond(step, generation)
