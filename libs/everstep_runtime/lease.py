@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import structlog
+from everstep_bus.cancelling import cancellable
 from everstep_bus.errors import BusError, RevisionMismatchError, TransientBusError
 from everstep_bus.interface import Bus, Entry
 from everstep_contract.layout import LEASES
@@ -68,12 +69,13 @@ class Lease:
         while True:
             revision, taken_at = await self._acquire()
             log.info("lease taken", lease=self._name, holder=self._holder, revision=revision)
-            try:
-                await self._hold(work, revision, taken_at)
-            except* LeaseLostError as lost:
-                log.warning("lease lost", lease=self._name, why=str(lost.exceptions[0]))
-            else:
-                return
+            with cancellable(over=LeaseLostError):
+                try:
+                    await self._hold(work, revision, taken_at)
+                except* LeaseLostError as lost:
+                    log.warning("lease lost", lease=self._name, why=str(lost.exceptions[0]))
+                else:
+                    return
 
     async def _hold(
         self, work: Callable[[int], Awaitable[None]], revision: int, taken_at: float

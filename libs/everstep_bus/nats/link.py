@@ -14,9 +14,9 @@ import structlog
 from nats.aio.client import Client
 
 from everstep_bus.background import background
+from everstep_bus.cancelling import cancellable
 from everstep_bus.counts import BusCounts
 from everstep_bus.errors import AccessDeniedError, NoSeedError, TransientBusError
-from everstep_bus.nats.cancelling import cancellable
 from everstep_bus.nats.session import Session, discard
 
 CONNECT_SECONDS: Final = 3.0

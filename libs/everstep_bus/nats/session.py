@@ -16,9 +16,9 @@ import nats.js.errors
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 
+from everstep_bus.cancelling import cancellable
 from everstep_bus.counts import BusCounts
 from everstep_bus.errors import TransientBusError
-from everstep_bus.nats.cancelling import cancellable
 
 CALL_SECONDS: Final = 2.0
 """How long any request to the server may take."""

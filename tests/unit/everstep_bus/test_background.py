@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from everstep_bus.background import background
+from everstep_bus.errors import TransientBusError
 
 
 async def for_ever() -> None:
@@ -50,3 +51,32 @@ async def test_a_cancelled_block_is_cancelled() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def cancelled_while_its_work_fails(error: Exception) -> None:
+    begun, failing = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        await failing.wait()
+        raise error
+
+    async def block() -> None:
+        async with background(work()):
+            await for_ever()
+
+    task = asyncio.create_task(block())
+    await begun.wait()
+    failing.set()
+    task.cancel()
+    await task
+
+
+async def test_a_block_is_cancelled_though_its_work_fails_for_now_at_that_moment() -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled_while_its_work_fails(TransientBusError("lost"))
+
+
+async def test_a_failure_for_good_is_not_lost_in_a_cancellation() -> None:
+    with pytest.raises(ValueError, match="the work"):
+        await cancelled_while_its_work_fails(ValueError("the work"))

@@ -155,3 +155,23 @@ def test_r5_two_never_lead_at_once_on_a_bus_that_loses_and_delays(seed: int) -> 
 def test_a_timing_under_which_two_could_lead_is_refused() -> None:
     with pytest.raises(ValueError, match="two could lead"):
         LeaseTiming(lost_seconds=2.0, expiry_seconds=1.8)
+
+
+@in_virtual_time
+async def test_a_leader_that_is_to_end_while_it_loses_the_lease_ends() -> None:
+    world = World()
+    _, lease = world.candidate("first")
+
+    async def lead(_: int) -> None:
+        try:
+            await asyncio.sleep(1_000_000)
+        finally:
+            await asyncio.sleep(5)
+
+    leading = asyncio.create_task(lease.lead(lead))
+    await asyncio.sleep(5)
+    world.broker.stop()
+    await asyncio.sleep(TIMING.lost_seconds + 1)
+    leading.cancel()
+    await asyncio.sleep(10)
+    assert leading.cancelled()
