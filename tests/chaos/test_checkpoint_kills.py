@@ -19,7 +19,7 @@ from support.polling import eventually
 from support.stepped_clock import SteppedClock
 
 TRIALS = 20
-BATCH_SECONDS = 300
+BATCH_SECONDS = 600
 SLOW_SEEDS = range(1, 11)
 CADENCES = (Cadence(1, 3), Cadence(2, 4), Cadence(1, 5), Cadence(2, 2))
 
