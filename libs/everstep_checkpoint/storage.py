@@ -19,7 +19,7 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +34,14 @@ from everstep_checkpoint.errors import (
     StoppedError,
     StorageFullError,
 )
+from everstep_checkpoint.folders import (
+    NO_ROOM,
+    delete_but,
+    entries,
+    replace,
+    require_whole,
+    sync_folder,
+)
 from everstep_checkpoint.validity import Listed
 
 MANIFEST: Final = "manifest.json"
@@ -42,7 +50,6 @@ CHUNK_BYTES: Final = 8 << 20
 """Of a read or write: large enough for a disk's rate, small enough to hash while it is cached."""
 _ATTEMPT: Final = ".tmp-"
 _TRASH: Final = ".trash-"
-_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 _LINEAGE_DIGITS: Final = 8
 
 
@@ -70,10 +77,10 @@ def write_shard(folder: Path, file: str, chunks: Iterable[memoryview | bytes]) -
         part.rename(folder / file)
     except BaseException as error:
         part.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
             raise StorageFullError(folder / file) from error
         raise
-    _sync_folder(folder)
+    sync_folder(folder)
     return ShardFile(file=file, total_bytes=total_bytes, xxh3_128=digest)
 
 
@@ -151,8 +158,8 @@ class Storage:
         Raises:
             OSError: A folder cannot be looked into: nobody knows what is in it.
         """
-        jobs = [job for job in _entries(self.root) if job.is_dir()]
-        return [folder for job in jobs for folder in _entries(job)]
+        jobs = [job for job in entries(self.root) if job.is_dir()]
+        return [folder for job in jobs for folder in entries(job)]
 
     def commit(self, manifest: Manifest) -> Path:
         """Make an attempt a checkpoint; done again after a crash, it changes nothing.
@@ -170,13 +177,13 @@ class Storage:
         if final.exists():
             return final
         for shard in manifest.shards:
-            _require_whole(attempt / shard.file, shard.total_bytes)
+            require_whole(attempt / shard.file, shard.total_bytes)
         listed = {shard.file for shard in manifest.shards}
-        _delete_but(attempt, listed)
-        _replace(attempt / MANIFEST, manifest.model_dump_json(indent=1).encode())
+        delete_but(attempt, listed)
+        replace(attempt / MANIFEST, manifest.model_dump_json(indent=1).encode())
         attempt.rename(final)
-        _sync_folder(final.parent)
-        _delete_but(final, {*listed, MANIFEST, MARKS})
+        sync_folder(final.parent)
+        delete_but(final, {*listed, MANIFEST, MARKS})
         return final
 
     def manifests(self, job: JobKey | None = None) -> tuple[list[Manifest], list[DamagedError]]:
@@ -202,7 +209,7 @@ class Storage:
         """
         found: list[Listed] = []
         damaged: list[DamagedError] = []
-        folders = _entries(self._of(job)) if job else self.folders()
+        folders = entries(self._of(job)) if job else self.folders()
         for folder in folders:
             path = folder / MANIFEST
             if not folder.name.startswith("g") or not path.exists():
@@ -217,7 +224,7 @@ class Storage:
     def uncommitted(self, job: JobKey) -> list[Path]:
         """Folders of a job that are no checkpoints: a save is going on, or was cut off."""
         names = (_ATTEMPT, "g")
-        folders = [one for one in _entries(self._of(job)) if one.name.startswith(names)]
+        folders = [one for one in entries(self._of(job)) if one.name.startswith(names)]
         return [folder for folder in folders if not (folder / MANIFEST).exists()]
 
     def read(self, manifest: Manifest) -> Listed:
@@ -238,7 +245,7 @@ class Storage:
         folder = self.folder(manifest)
         with self._marking:
             marks = _marks_in(folder).model_copy(update=changes)
-            _replace(folder / MARKS, marks.model_dump_json().encode())
+            replace(folder / MARKS, marks.model_dump_json().encode())
         return marks
 
     def verify(self, manifest: Manifest, *, stopped: Callable[[], bool] = lambda: False) -> None:
@@ -260,7 +267,7 @@ class Storage:
         """
         try:
             for shard in manifest.shards:
-                _require_whole(self.folder(manifest) / shard.file, shard.total_bytes)
+                require_whole(self.folder(manifest) / shard.file, shard.total_bytes)
         except IncompleteError:
             return False
         return True
@@ -276,7 +283,7 @@ class Storage:
         if trash.exists():  # of an earlier deletion that a crash cut short
             shutil.rmtree(trash)
         folder.rename(trash)
-        _sync_folder(trash.parent)
+        sync_folder(trash.parent)
         return trash
 
     def leftovers(self) -> dict[Path, int]:
@@ -322,28 +329,6 @@ def _marks_in(folder: Path) -> Marks:
         return Marks(pinned=True)
 
 
-def _entries(folder: Path) -> list[Path]:
-    """What lies in a folder, by name; nothing if there is none, but only if its parent says so.
-
-    `Path.glob` takes a folder that cannot be read, as on a dead mount, for an empty one.
-    """
-    try:
-        return sorted(folder.iterdir())
-    except FileNotFoundError:
-        if folder.parent.is_dir():
-            return []
-        raise
-
-
-def _require_whole(path: Path, total_bytes: int) -> None:
-    try:
-        size = path.stat().st_size
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise IncompleteError(path, error.strerror or repr(error)) from error
-    if size != total_bytes:
-        raise IncompleteError(path, f"{size} bytes, {total_bytes} were prepared")
-
-
 def _open_new(path: Path) -> int:
     """Past the page cache where the storage can: on an ext4 disk 1.6 GB/s instead of 0.8 GB/s, at a
     third of the CPU time, and training keeps its cache."""
@@ -357,38 +342,6 @@ def _open_new(path: Path) -> int:
     return os.open(path, flags, 0o666)
 
 
-def _delete_but(folder: Path, listed: Collection[str]) -> None:
-    for path in folder.iterdir():
-        if path.name in listed:
-            continue
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a small file so that it is there whole or as it was before, whatever happens.
-
-    Raises:
-        StorageFullError: There is no room.
-        OSError: It cannot be written.
-    """
-    new = path.with_name(f".{path.name}.new")
-    try:
-        with new.open("wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        new.rename(path)
-    except OSError as error:
-        if error.errno in _NO_ROOM:
-            new.unlink(missing_ok=True)
-            raise StorageFullError(path) from error
-        raise
-    _sync_folder(path.parent)
-
-
 def _write_all(descriptor: int, data: memoryview) -> None:
     """What does not lie or end at a block, as a shard's end, goes through the page cache."""
     while data:
@@ -399,11 +352,3 @@ def _write_all(descriptor: int, data: memoryview) -> None:
             if error.errno != errno.EINVAL or not flags & os.O_DIRECT:
                 raise
             fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_DIRECT)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

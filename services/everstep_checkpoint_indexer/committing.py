@@ -41,7 +41,7 @@ class Committer:
             log.warning("checkpoint not committed yet", why=str(error), **_fields(complete))
             outcome = "postponed"
             if isinstance(error, StorageFullError):
-                await self._pruner.make_room()
+                await self._pruner.make_room(complete.attempt.job)
         CHECKPOINTS.labels(outcome).inc()
         return outcome != "postponed"
 

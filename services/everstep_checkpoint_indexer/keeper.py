@@ -87,7 +87,7 @@ class Keeper:
                 FAILED_SAVES.labels(fact.trouble).inc()
                 log.warning("save failed", checkpoint=fact.checkpoint, why=fact.trouble)
                 if fact.trouble == "full":
-                    await self.pruner.make_room()
+                    await self.pruner.make_room(fact.job)
             case CheckpointDamaged() as fact:
                 await self.reader.suspect(fact)
             case _:

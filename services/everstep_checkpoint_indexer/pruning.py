@@ -49,17 +49,15 @@ class Pruner:
             TransientBusError: What may go is not known, or the index was not told; do it again.
         """
         left: list[Path] = []
-        async with self._index.changing:
-            going = await self.outdated(job, retention or self._house.policy.retention)
-            for manifest in going:
-                left.append(await asyncio.to_thread(self._storage.set_aside, manifest))
-                PRUNED.inc()
-                PRUNED_BYTES.inc(manifest.total_bytes)
-                log.info(
-                    "checkpoint deleted", job=str(manifest.job), checkpoint=manifest.checkpoint
-                )
-                await self._index.forget(manifest)
-        await asyncio.to_thread(collect, left)
+        try:
+            async with self._index.changing:
+                going = await self.outdated(job, retention or self._house.policy.retention)
+                for manifest in going:
+                    left.append(await asyncio.to_thread(self._storage.set_aside, manifest))
+                    _note(manifest)
+                    await self._index.forget(manifest)
+        finally:
+            await asyncio.to_thread(collect, left)
         return going
 
     async def discover(self) -> None:
@@ -79,12 +77,14 @@ class Pruner:
         """Prune what a checkpoint that was just read back has made superfluous."""
         await self._prune_or_say(manifest.job, self._house.policy.retention)
 
-    async def make_room(self) -> None:
-        """Storage is full: what only a byte budget keeps goes too, of all jobs."""
+    async def make_room(self, job: JobKey) -> None:
+        """A job found no room: what only a byte budget keeps goes too, of others if it has none."""
         retention = self._house.policy.retention.without_budget()
-        freed = await self._prune_or_say(None, retention)
+        freed = await self._prune_or_say(job, retention)
+        freed = freed or await self._prune_or_say(None, retention)
         log.error(
             "checkpoint storage full",
+            job=str(job),
             deleted=[manifest.checkpoint for manifest in freed],
             freed_bytes=sum(manifest.total_bytes for manifest in freed),
         )
@@ -115,3 +115,9 @@ class Pruner:
         except (TransientBusError, OSError) as error:
             log.warning("not pruned yet", why=str(error))
             return []
+
+
+def _note(deleted: Manifest) -> None:
+    PRUNED.inc()
+    PRUNED_BYTES.inc(deleted.total_bytes)
+    log.info("checkpoint deleted", job=str(deleted.job), checkpoint=deleted.checkpoint)

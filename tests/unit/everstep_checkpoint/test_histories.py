@@ -201,5 +201,5 @@ TestHistories.settings = settings(max_examples=30, stateful_step_count=30, deadl
 def test_many_long_histories() -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
-    long = settings(max_examples=600, stateful_step_count=80, deadline=None)
+    long = settings(max_examples=200, stateful_step_count=60, deadline=None)
     run_state_machine_as_test(Histories, settings=long)
