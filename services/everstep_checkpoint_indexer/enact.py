@@ -50,12 +50,13 @@ class Index:
             log.warning("no checkpoint", why=str(error))
         self._known = {_key(one.manifest): one for one in found}
         entries = await self._bus.kv(CHECKPOINTS).entries()
-        told = {entry.key for entry in entries if entry.value}
+        told = {entry.key: entry.value for entry in entries if entry.value}
         for key, one in list(self._known.items()):
             if key not in told:
                 await self.tell(one)
-            await self.enter(one)
-        for key in told - self._known.keys():
+            if told.get(key) != self.record(one):
+                await self.enter(one)
+        for key in told.keys() - self._known.keys():
             await self._delete(key)
 
     async def discover(self) -> list[Manifest]:

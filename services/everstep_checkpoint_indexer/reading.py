@@ -37,14 +37,20 @@ class Reader:
         self._storage = house.storage
         self._index = index
         self._queue: list[Manifest] = []
+        self._claimed: set[str] = set()
         self._current: Manifest | None = None
         self._wake = asyncio.Event()
 
     @property
     def busy(self) -> frozenset[str]:
-        """Names of checkpoints that are being read or will be."""
-        waiting = [*self._queue, *([self._current] if self._current else [])]
-        return frozenset(manifest.checkpoint for manifest in waiting)
+        """Names of checkpoints that are being read, or in which damage is claimed and not found."""
+        current = {self._current.checkpoint} if self._current else set()
+        return frozenset(self._claimed | current)
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Names of checkpoints that are yet to be read."""
+        return tuple(manifest.checkpoint for manifest in self._queue)
 
     def enqueue(self, manifest: Manifest, *, first: bool = False) -> None:
         """Have a checkpoint read back."""
@@ -71,6 +77,7 @@ class Reader:
             why = f"{fact.member.name} on {fact.member.node}: {fact.detail}"
             log.error("checkpoint damaged, says a worker", checkpoint=fact.checkpoint, why=why)
             await self._mark(one.manifest, damaged(why))
+            self._claimed.add(one.manifest.checkpoint)
             self.enqueue(one.manifest, first=True)
 
     async def run(self, read: Read) -> None:
@@ -82,6 +89,7 @@ class Reader:
                     manifest = self._current = await self._next()
                     await self._read_back(manifest, partial(self._in, thread, stopped.is_set))
                     self._current = None
+                    self._claimed.discard(manifest.checkpoint)
                     await read(manifest)
             finally:
                 stopped.set()
