@@ -33,6 +33,13 @@ _HOLD: Final = struct.Struct("<q")
 Reader = Literal["flusher", "peer"]
 """Who keeps the writer away: each has a hold of its own, and lets go of no other's."""
 READERS: Final[tuple[Reader, ...]] = ("flusher", "peer")
+_ASKED_AT: Final = _HOLDS_AT + len(READERS) * SLOTS * _HOLD.size
+_ASKED: Final = struct.Struct("<q")
+_MARKS_AT: Final = _ASKED_AT + _ASKED.size
+_MARK: Final = struct.Struct("<q")
+MARKED_SECONDS: Final = 2.0
+"""How long a marked snapshot waits for its reader: an agent on a machine whose load was 15 a core
+was 0.33 s late at worst."""
 _CHECKSUM_BYTES: Final = 4
 _STATES: Final = ("empty", "writing", "ready")
 SlotState = Literal["empty", "writing", "ready"]
@@ -134,7 +141,34 @@ class SlotPair:
         """Every byte of it is there; ``written`` says what it is, but for sequence and state."""
         sequence = self.word(slot).sequence + 1
         fields = {**vars(written), "sequence": sequence, "state": "ready"}
+        if self._is_asked_for(written):
+            os.pwrite(self.fd, _MARK.pack(sequence), _MARKS_AT + slot * _MARK.size)
+            until_ns = time.monotonic_ns() + int(MARKED_SECONDS * 1e9)
+            self.hold(slot, until_ns=until_ns, reader="peer")
         self._write(slot, Word(**fields))
+
+    def ask(self, every: int) -> None:
+        """Have a snapshot marked, and held for a moment, each so many steps; 0: none.
+
+        It is the first after a multiple of ``every``, and the first of a generation, so that
+        writers who take snapshots of the same steps mark the same.
+        """
+        os.pwrite(self.fd, _ASKED.pack(every), _ASKED_AT)
+
+    def is_marked(self, slot: int, word: Word) -> bool:
+        """Whether the snapshot that ``word`` tells of was asked for."""
+        (sequence,) = _MARK.unpack(os.pread(self.fd, _MARK.size, _MARKS_AT + slot * _MARK.size))
+        return bool(sequence == word.sequence)
+
+    def _is_asked_for(self, written: Word) -> bool:
+        (every,) = _ASKED.unpack(os.pread(self.fd, _ASKED.size, _ASKED_AT))
+        if every <= 0:
+            return False
+        before = self.ready()
+        return not before or (written.generation, written.step // every) != (
+            before[0][1].generation,
+            before[0][1].step // every,
+        )
 
     def forget(self, slot: int) -> None:
         """What it holds belongs to a future that was given up."""

@@ -10,8 +10,8 @@ told to, then steps every few milliseconds until told otherwise; its newest step
 ``stubborn``: as ``steps``, but does not end when told to finish. ``saves-N``: as ``steps``, goes on
 from the snapshot of the life before it, makes one of each step, of N KiB, and every few steps says
 that it is to be saved. ``snapshots-N``: as that, but never says so. ``few-N``: as that, but
-only two snapshots, of steps that are the same for everybody. ``parts-N``: as that, of a state
-that ranks have split up.
+only two snapshots, of steps that are the same for everybody. ``parts-N``: as ``snapshots-N``, of a
+state that ranks have split up.
 """
 
 import json
@@ -163,7 +163,7 @@ class Saves:
         return good[0][1].step if good else 0
 
     def keep(self, place: Assignment, step: int) -> None:
-        if self.kind in ("few", "parts") and step not in FEW:
+        if self.kind == "few" and step not in FEW:
             return
         own = (place.rank, place.world_size)
         shared = own if self.kind == "parts" else (0, 1)

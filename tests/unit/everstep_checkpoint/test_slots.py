@@ -66,6 +66,47 @@ def test_a_snapshot_is_read_as_it_was_written(pair: SlotPair) -> None:
     assert read(pair, slot, word) == content(7)
 
 
+def marked(pair: SlotPair) -> list[int]:
+    return [word.step for slot, word in pair.ready() if pair.is_marked(slot, word)]
+
+
+def test_steps_that_a_peer_asked_for_are_marked_and_held(pair: SlotPair) -> None:
+    write(pair, 7)
+    assert marked(pair) == []
+    pair.ask(10)
+    write(pair, 9)
+    assert marked(pair) == []
+    slot = write(pair, 12)
+    assert marked(pair) == [12]
+    write(pair, 14)
+    assert pair.begin() is None
+    assert slot is not None
+    pair.hold(slot, until_ns=0, reader="peer")
+    assert pair.begin() == slot
+
+
+def test_of_a_new_generation_the_first_snapshot_is_marked(pair: SlotPair) -> None:
+    pair.ask(1000)
+    write(pair, 7)
+    write(pair, 8)
+    assert marked(pair) == [7]
+    pair.hold(0, until_ns=0, reader="peer")
+    write(pair, 9, generation=2)
+    assert marked(pair) == [9]
+
+
+def test_each_reader_lets_go_of_its_own_hold_alone(pair: SlotPair) -> None:
+    slot = write(pair, 7)
+    assert slot is not None
+    pair.hold(slot, until_ns=in_an_hour(), reader="peer")
+    pair.hold(slot, until_ns=in_an_hour())
+    write(pair, 8)
+    pair.hold(slot, until_ns=0, reader="peer")
+    assert pair.begin() is None
+    pair.hold(slot, until_ns=0)
+    assert pair.begin() == slot
+
+
 def test_another_process_object_over_the_same_memory_sees_the_same(pair: SlotPair) -> None:
     write(pair, 7)
     other = SlotPair(os.dup(pair.fd))

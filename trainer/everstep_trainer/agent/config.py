@@ -15,6 +15,8 @@ from pydantic import Field
 from everstep_trainer.agent.flags import Command, UsageError
 from everstep_trainer.agent.model import Limits, Me, Replication
 
+LEAST_BYTES_PER_SECOND: Final = 1 << 20
+"""Slower than this, who receives gives up."""
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _NATS_PORT: Final = 4222
 _NAMELESS: Final = (
@@ -53,7 +55,7 @@ class AgentSettings(ProcessSettings):
 
     replicate_bytes_per_second: int = Field(
         default=Replication.bytes_per_second,
-        gt=0,
+        ge=LEAST_BYTES_PER_SECOND,
         description="Sent at most to the partner that keeps copies of this member's snapshots.",
     )
     replicate_within_node: bool = Field(

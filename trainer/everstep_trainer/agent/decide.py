@@ -18,6 +18,7 @@ from everstep_trainer.agent.inputs import (
     OrderConfirmed,
     OrderHeard,
     PeersReached,
+    PeriodHeard,
     ShardUnwritten,
     ShardWritten,
     SnapshotGiven,
@@ -76,11 +77,11 @@ def _take_in(state: AgentState, heard: Input, moment: Moment) -> Turn:
             return words.hear_worker(state, heard, moment)
         case WorkerDied():
             return deaths.hear_death(state, heard, moment)
-        case StoreUp() | StoreDied() | PeersReached():
+        case StoreUp() | StoreDied() | PeersReached() | OrderConfirmed():
             return _note(state, heard), ()
-        case OrderConfirmed():
-            return vouching.hear_confirmation(state, heard), ()
-        case SnapshotsSeen() | SnapshotGiven() | ShardWritten() | ShardUnwritten():
+        case SnapshotGiven() | PeriodHeard():
+            return _note_giving(state, heard, moment)
+        case SnapshotsSeen() | ShardWritten() | ShardUnwritten():
             return _note_saving(state, heard, moment)
         case Tick():
             state, asked = vouching.doubt_after_a_pause(state, heard, moment)
@@ -92,7 +93,9 @@ def _take_in(state: AgentState, heard: Input, moment: Moment) -> Turn:
             assert_never(heard)
 
 
-def _note(state: AgentState, heard: StoreUp | StoreDied | PeersReached) -> AgentState:
+def _note(
+    state: AgentState, heard: StoreUp | StoreDied | PeersReached | OrderConfirmed
+) -> AgentState:
     match heard:
         case StoreUp(endpoint):
             return replace(state, store=replace(state.store, endpoint=endpoint))
@@ -100,6 +103,8 @@ def _note(state: AgentState, heard: StoreUp | StoreDied | PeersReached) -> Agent
             return replace(state, store=Store(deaths=state.store.deaths + 1))
         case PeersReached(verdict_id):
             return replace(state, reached=verdict_id)
+        case OrderConfirmed():
+            return vouching.hear_confirmation(state, heard)
 
 
 def _end(state: AgentState, heard: Terminate | ZygoteLost, moment: Moment) -> Turn:
@@ -112,15 +117,21 @@ def _end(state: AgentState, heard: Terminate | ZygoteLost, moment: Moment) -> Tu
 
 def _note_saving(
     state: AgentState,
-    heard: SnapshotsSeen | SnapshotGiven | ShardWritten | ShardUnwritten,
+    heard: SnapshotsSeen | ShardWritten | ShardUnwritten,
     moment: Moment,
 ) -> Turn:
     match heard:
-        case SnapshotGiven():
-            return giving.hear_given(state, heard)
         case SnapshotsSeen():
             return saving.hear_snapshots(state, heard, moment)
         case ShardWritten():
             return saving.hear_written(state, heard, moment)
         case ShardUnwritten():
             return saving.hear_unwritten(state, heard, moment)
+
+
+def _note_giving(state: AgentState, heard: SnapshotGiven | PeriodHeard, moment: Moment) -> Turn:
+    match heard:
+        case SnapshotGiven():
+            return giving.hear_given(state, heard, moment)
+        case PeriodHeard():
+            return giving.hear_period(state, heard)

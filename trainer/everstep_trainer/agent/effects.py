@@ -129,10 +129,22 @@ class NoteFlush:
 
 @dataclass(frozen=True)
 class GiveSnapshot:
-    """Have a peer keep a copy of a snapshot; `SnapshotGiven` says what became of it."""
+    """Have a peer keep a copy of a snapshot; `SnapshotGiven` says what became of it.
+
+    every: what this member asks of its workers, and would have others ask; if so, a copy stays here
+    as well, for training will write over the snapshot.
+    """
 
     snapshot: Snapshot
     to: Endpoint
+    every: int = 0
+
+
+@dataclass(frozen=True)
+class AskForMarks:
+    """Have workers mark, and hold for a moment, a snapshot each so many steps."""
+
+    every: int
 
 
 @dataclass(frozen=True)
@@ -178,6 +190,7 @@ Effect = (
     | LookAtSnapshots
     | WriteShard
     | GiveSnapshot
+    | AskForMarks
     | ForgetOvertaken
     | NoteFlush
     | StopFlusher

@@ -111,6 +111,13 @@ class SnapshotGiven:
 
 
 @dataclass(frozen=True)
+class PeriodHeard:
+    """A peer that copies to us asks for copies each so many steps, of all members."""
+
+    every: int
+
+
+@dataclass(frozen=True)
 class ShardWritten:
     """A snapshot lies on storage, synced, under this path."""
 
@@ -141,6 +148,7 @@ Input = (
     | OrderConfirmed
     | SnapshotsSeen
     | SnapshotGiven
+    | PeriodHeard
     | ShardWritten
     | ShardUnwritten
     | Tick

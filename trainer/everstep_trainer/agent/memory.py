@@ -1,6 +1,6 @@
 """Where snapshots lie: memory of the agent's, which outlives each life of each worker."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from everstep_checkpoint.slots import SlotPair, Word
 from everstep_contract.manifest import ShardKind
@@ -35,9 +35,12 @@ class WorkerMemory:
         """What is whole."""
         kinds: tuple[ShardKind, ...] = ("rank", "state")
         return tuple(
-            _snapshot(self.local_rank, kind, word)
+            replace(
+                _snapshot(self.local_rank, kind, word),
+                marked=self.of(kind).is_marked(slot, word),
+            )
             for kind in kinds
-            for _, word in self.of(kind).ready()
+            for slot, word in self.of(kind).ready()
             if _is_sound(word, self.of(kind))
         )
 
@@ -67,6 +70,12 @@ class Memory:
         """What is whole."""
         own = (snapshot for worker in self.workers for snapshot in worker.snapshots())
         return (*own, *self.replicas.snapshots())
+
+    def ask(self, every: int) -> None:
+        """Have workers mark a snapshot each so many steps."""
+        for worker in self.workers:
+            worker.state.ask(every)
+            worker.rank.ask(every)
 
     def find(self, snapshot: Snapshot) -> Found | None:
         """Where it lies; None if it has been written over."""

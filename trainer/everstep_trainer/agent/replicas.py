@@ -24,12 +24,16 @@ MAX_PAIRS: Final = 256
 MAX_COMING: Final = 8
 """Shards that come in at once; a member is the partner of one other, seldom of more."""
 MAX_SHARD_BYTES: Final = 1 << 40
+MAX_EVERY: Final = 1 << 20
 KEPT_GENERATIONS: Final = 2
 Key = tuple[str, ShardKind, int]
 
 
 class Offer(Model):
-    """One shard of a member's snapshot; its bytes follow."""
+    """One shard of a member's snapshot; its bytes follow.
+
+    ``every``: steps between two copies that all members should make; 0: it does not matter.
+    """
 
     origin: Name = Field(description="Incarnation whose worker made it.")
     kind: ShardKind
@@ -38,6 +42,7 @@ class Offer(Model):
     shard: int = Field(ge=0)
     shards: int = Field(ge=1, le=1 << 20)
     total_bytes: int = Field(gt=0, le=MAX_SHARD_BYTES)
+    every: int = Field(default=0, ge=0, le=MAX_EVERY)
 
     @model_validator(mode="after")
     def _check(self) -> "Offer":
@@ -46,8 +51,12 @@ class Offer(Model):
         return self
 
     @classmethod
-    def of(cls, snapshot: Snapshot, origin: str) -> "Offer":
-        """What a member says of its own snapshot."""
+    def of(cls, snapshot: Snapshot, origin: str, every: int = 0) -> "Offer":
+        """What a member says of its own snapshot.
+
+        Raises:
+            ValueError: Its worker has written down what cannot be.
+        """
         return cls(
             origin=origin,
             kind=snapshot.kind,
@@ -56,6 +65,7 @@ class Offer(Model):
             shard=snapshot.shard,
             shards=snapshot.shards,
             total_bytes=snapshot.total_bytes,
+            every=every,
         )
 
 

@@ -129,5 +129,10 @@ def _step_seconds(state: AgentState) -> tuple[float, ...]:
     return max((page.step_seconds for page in pages), key=sum, default=())
 
 
+def median_step_seconds(state: AgentState) -> float | None:
+    """Of the newest steps; None before the first."""
+    return _quantile(sorted(_step_seconds(state)), 0.5)
+
+
 def _quantile(ordered: list[float], share: float) -> float | None:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None

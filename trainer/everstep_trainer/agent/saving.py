@@ -63,8 +63,9 @@ def break_off(state: AgentState, previous: Order | None, order: Order) -> Turn:
     if order.state == "run" and survivors == before:
         return state, ()
     lowest = (survivors or before)[0]
+    has_lost = bool(survivors) and survivors != before
     kept_for = _kept_for(state.me, previous, order)
-    return look(state, Breakpoint(writes_state=lowest == mine, kept_for=kept_for))
+    return look(state, Breakpoint(lowest == mine, has_lost, kept_for))
 
 
 def _kept_for(me: Me, previous: Order, order: Order) -> tuple[str, ...]:
@@ -90,9 +91,9 @@ def hear_snapshots(state: AgentState, heard: SnapshotsSeen, moment: Moment) -> T
             wanted = tuple(snapshot for snapshot in heard.found if _is_due(snapshot, due))
             effects = _missing(state, due, heard.found, moment)
         case Breakpoint() as occasion:
-            wanted, effects = _newest(heard.found, occasion), ()
+            wanted, effects = _newest(heard.found, occasion, state.me), ()
         case Handover():
-            return giving.hand_over(state, heard.found)
+            return giving.hand_over(state, heard.found, moment)
         case _:
             assert_never(heard.occasion)
     state = replace(state, saves=replace(state.saves, looking=state.saves.looking - 1))
@@ -120,25 +121,35 @@ def _missing(
     return tuple(missing)
 
 
-def _newest(found: tuple[Snapshot, ...], occasion: Breakpoint) -> tuple[Snapshot, ...]:
+def _newest(found: tuple[Snapshot, ...], occasion: Breakpoint, me: Me) -> tuple[Snapshot, ...]:
     """Small first. Of what is a rank's own both: members may be a step apart, and whoever writes
-    the state decides which counts. A part of a state that was split up nobody else has, and what
-    was kept for a lost member neither: of that, what may become whole with what is here."""
-    newest: dict[int, Snapshot] = {}
+    the state decides which counts. A part of a state that was split up nobody else may have, and
+    what was kept for a lost member neither: of that, what may become whole with what is here."""
     own = [one for one in found if not one.origin]
-    for snapshot in sorted(own, key=lambda one: one.version):
-        if snapshot.kind == "state" and (occasion.writes_state or snapshot.shards > 1):
-            newest[snapshot.shard] = snapshot
-    versions = {one.version for one in own}
+    states = [one for one in own if one.kind == "state"]
+    wanted = [one for one in states if occasion.writes_state or one.shards > 1]
+    newest = {one.shard: one for one in sorted(wanted, key=lambda one: one.version)}
+    here = [*newest.values(), *(one for one in own if one.kind == "rank")]
+    if occasion.has_lost:
+        here += [one for one in states if one.shards > 1 and one.marked]
+        here += [one for one in found if one.origin == me.incarnation]
+    versions = {one.version for one in here}
     kept = [one for one in found if one.origin in occasion.kept_for and one.version in versions]
-    wanted = (*(one for one in own if one.kind == "rank"), *newest.values(), *kept)
-    return tuple(sorted(wanted, key=lambda one: one.total_bytes))
+    parts = {one.part: one for one in (*here, *kept)}
+    return tuple(sorted(parts.values(), key=_haste))
+
+
+def _haste(snapshot: Snapshot) -> tuple[bool, int]:
+    """The steps that all members copied are whole more likely than what each had last."""
+    is_last = snapshot.kind == "state" and not snapshot.origin and not snapshot.marked
+    return is_last, snapshot.total_bytes
 
 
 def _begin(state: AgentState, snapshot: Snapshot, moment: Moment) -> Turn:
     """Of a shard that waits for room the newer snapshot counts."""
     saves = state.saves
-    if saves.find(snapshot) or snapshot in saves.durable:
+    known = (*saves.durable, *(save.snapshot for save in saves.under_way))
+    if snapshot.part in [one.part for one in known]:
         return state, ()
     for older in saves.under_way:
         if older.snapshot.place == snapshot.place and older.retry_at is not None:

@@ -46,9 +46,9 @@ class Held:
     slot: int
     word: Word
 
-    def hold(self) -> None:
-        """For some seconds more, whatever becomes of the reader."""
-        until_ns = time.monotonic_ns() + int(HOLD_SECONDS * 1e9)
+    def hold(self, seconds: float = HOLD_SECONDS) -> None:
+        """For so long, whatever becomes of the reader."""
+        until_ns = time.monotonic_ns() + int(seconds * 1e9)
         self.pair.hold(self.slot, until_ns=until_ns, reader="peer")
 
     def let_go(self) -> None:
@@ -56,8 +56,13 @@ class Held:
         self.pair.hold(self.slot, until_ns=0, reader="peer")
 
 
-async def pieces_of(held: Held, pace: Pace) -> AsyncGenerator[bytes]:
+async def pieces_of(held: Held, pace: Pace, copy: Incoming | None = None) -> AsyncGenerator[bytes]:
     """What goes over the network for a snapshot, at the pace that is allowed.
+
+    Args:
+        held: The snapshot.
+        pace: Of all that this member sends.
+        copy: Takes the same bytes in.
 
     Raises:
         OverwrittenError: It was written over: nothing of what was sent counts.
@@ -65,7 +70,10 @@ async def pieces_of(held: Held, pace: Pace) -> AsyncGenerator[bytes]:
     whole = xxhash.xxh3_128()
     for piece in held.pair.read(held.slot, held.word, memoryview(bytearray(PIECE_BYTES))):
         whole.update(piece)
+        held.hold()
         yield xxhash.xxh3_128_digest(piece) + bytes(piece)
+        if copy and copy.is_wanted:
+            copy.put(piece)
         held.hold()
         await asyncio.sleep(pace.wait_seconds(len(piece), time.monotonic()))
     yield whole.digest()

@@ -19,6 +19,7 @@ from everstep_runtime.clock import Clock, Moment
 
 from everstep_trainer.agent.decide import react
 from everstep_trainer.agent.effects import (
+    AskForMarks,
     AskForOrder,
     Effect,
     Exit,
@@ -49,6 +50,7 @@ from everstep_trainer.agent.inputs import (
     Input,
     OrderConfirmed,
     OrderHeard,
+    PeriodHeard,
     SnapshotsSeen,
     Terminate,
     Tick,
@@ -143,7 +145,11 @@ class Agent:
 
     def begin_to_keep(self, offer: Offer, host: str) -> Incoming | str:
         """A peer offers a shard on the peer port: where it may come to, or why it may not."""
-        return why_not_keep(self._state, offer, host) or self._memory.replicas.begin(offer)
+        refusal = why_not_keep(self._state, offer, host)
+        if refusal:
+            return refusal
+        self.hear(PeriodHeard(offer.every))
+        return self._memory.replicas.begin(offer)
 
     def end_to_keep(self, incoming: Incoming) -> None:
         """A shard has come, or never will."""
@@ -190,7 +196,7 @@ class Agent:
                 self._note(effect)
             case LookAtSnapshots() | WriteShard() | StopFlusher():
                 self._save(effect)
-            case GiveSnapshot() | ForgetOvertaken():
+            case GiveSnapshot() | AskForMarks() | ForgetOvertaken():
                 self._copy(effect)
             case Warn(what, detail):
                 log.warning(what, detail=detail, generation=self._state.generation)
@@ -247,10 +253,12 @@ class Agent:
                 self._giver.stop()
                 self._memory.replicas.close()
 
-    def _copy(self, effect: GiveSnapshot | ForgetOvertaken) -> None:
+    def _copy(self, effect: GiveSnapshot | AskForMarks | ForgetOvertaken) -> None:
         match effect:
-            case GiveSnapshot(snapshot, to):
-                self._giver.give(snapshot, to)
+            case GiveSnapshot():
+                self._giver.give(effect)
+            case AskForMarks(every):
+                self._memory.ask(every)
             case ForgetOvertaken(history):
                 self._memory.replicas.forget_overtaken(history)
 

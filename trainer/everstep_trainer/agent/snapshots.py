@@ -1,6 +1,6 @@
 """What the agent's core knows of snapshots: those it saw, and those on their way to storage."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from everstep_contract.identity import Endpoint
@@ -16,7 +16,8 @@ Place = tuple[str, int, ShardKind]
 class Snapshot:
     """A whole shard in memory: ``shard`` of ``shards`` of its kind.
 
-    origin: incarnation of the member that gave it to this one to keep; empty: it is our worker's.
+    origin: incarnation of the member that gave it to this one to keep, or our own for a copy of
+    what we gave; empty: it is our worker's. marked: all members were asked to keep this step.
     """
 
     local_rank: int
@@ -27,6 +28,7 @@ class Snapshot:
     shards: int
     total_bytes: int
     origin: str = ""
+    marked: bool = field(default=False, compare=False)
 
     @property
     def version(self) -> tuple[int, int]:
@@ -37,6 +39,11 @@ class Snapshot:
     def place(self) -> Place:
         """Whose it is, and which of its two."""
         return self.origin, self.local_rank, self.kind
+
+    @property
+    def part(self) -> tuple[ShardKind, int, int, int, int]:
+        """What it is of which checkpoint, wherever it lies."""
+        return self.kind, self.shard, self.shards, self.generation, self.step
 
     @property
     def checkpoint(self) -> str:
@@ -58,11 +65,12 @@ class Due:
 class Breakpoint:
     """A generation breaks off: what is newest in memory is to be durable.
 
-    ``writes_state``: of all members that hold the same state this one writes it. ``kept_for``: lost
-    members whose partner this one is: it saves what is theirs.
+    ``writes_state``: of all members that hold the same state this one writes it. ``has_lost``:
+    members are lost. ``kept_for``: those whose partner this one is: it saves what is theirs.
     """
 
     writes_state: bool
+    has_lost: bool = False
     kept_for: tuple[str, ...] = ()
 
 
@@ -139,7 +147,9 @@ class Giving:
 
     given: of each place the newest that it has acknowledged. places: all that it is to keep.
     replicated: the newest generation and step of which it has them all. is_alone: there is no
-    partner. looked_at: monotonic seconds.
+    partner. every: steps between two that all members copy; 0: each copies its newest.
+    began_at: monotonic seconds; since then the parts of one step are sent. seconds: what all of
+    one step took. looked_at: monotonic seconds.
     """
 
     given: tuple[Snapshot, ...] = ()
@@ -147,6 +157,9 @@ class Giving:
     places: tuple[Place, ...] = ()
     replicated: tuple[int, int] | None = None
     is_alone: bool = False
+    every: int = 0
+    began_at: float = 0.0
+    seconds: float = 0.0
     looked_at: float = float("-inf")
 
     def replicated_step(self, generation: int) -> int | None:
@@ -155,9 +168,11 @@ class Giving:
             return None
         return self.replicated[1]
 
-    def with_given(self, snapshot: Snapshot) -> "Giving":
-        """The partner keeps this one now."""
+    def with_given(self, snapshot: Snapshot, now: float) -> "Giving":
+        """The partner keeps this one since ``now``."""
         given = (*(one for one in self.given if one.place != snapshot.place), snapshot)
         same = {one.place for one in given if one.version == snapshot.version}
-        replicated = snapshot.version if same.issuperset(self.places) else self.replicated
-        return replace(self, given=given, replicated=replicated)
+        if not same.issuperset(self.places):
+            return replace(self, given=given)
+        seconds = now - self.began_at
+        return replace(self, given=given, replicated=snapshot.version, seconds=seconds)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from everstep_contract.record import GenerationStart
 from everstep_trainer.agent.effects import (
+    AskForMarks,
     ForgetOvertaken,
     GiveSnapshot,
     LookAtSnapshots,
@@ -11,17 +12,17 @@ from everstep_trainer.agent.effects import (
     Warn,
     WriteShard,
 )
-from everstep_trainer.agent.giving import why_not_keep
-from everstep_trainer.agent.inputs import SnapshotGiven, SnapshotsSeen, Terminate
+from everstep_trainer.agent.giving import period, why_not_keep
+from everstep_trainer.agent.inputs import PeriodHeard, SnapshotGiven, SnapshotsSeen, Terminate
 from everstep_trainer.agent.model import Replication
-from everstep_trainer.agent.replicas import Offer
+from everstep_trainer.agent.replicas import MAX_EVERY, Offer
 from everstep_trainer.agent.snapshots import Breakpoint, Handover, Snapshot
 from support.agent_core import Core, make_order, seat
 from support.messages import member
 
 OWN = Snapshot(0, "rank", generation=1, step=5, shard=0, shards=2, total_bytes=100)
 SHARED = Snapshot(0, "state", generation=1, step=5, shard=0, shards=1, total_bytes=1000)
-PART = replace(SHARED, shards=2)
+PART = replace(SHARED, shards=2, marked=True)
 PEERS = replace(OWN, local_rank=1, shard=1, origin=member(1).incarnation)
 LATER = replace(OWN, step=6)
 
@@ -38,6 +39,14 @@ def see(core: Core, *found: Snapshot) -> list[Snapshot]:
     return [effect.snapshot for effect in core.done(GiveSnapshot)[before:]]
 
 
+def stepping() -> Core:
+    """At 0.2 s a step, by its pages."""
+    core = running()
+    core.step_to(5)
+    core.tick()
+    return core
+
+
 def broken_off(core: Core) -> Breakpoint:
     """Why it looked last, but for what it gives."""
     occasions = [effect.occasion for effect in core.done(LookAtSnapshots)]
@@ -50,17 +59,17 @@ def looks(core: Core) -> int:
 
 def test_it_gives_what_nobody_else_has() -> None:
     assert see(running(), OWN, SHARED, PEERS) == [OWN]
-    assert see(running(), PART) == [PART]
+    assert see(stepping(), PART) == [PART]
 
 
 def test_it_gives_one_at_a_time_the_newest_and_each_once() -> None:
-    core = running()
-    assert see(core, OWN, LATER, PART) == [LATER]
-    assert see(core, OWN, LATER, PART) == []
+    core, other = running(), replace(LATER, local_rank=1, shard=1, total_bytes=101)
+    assert see(core, OWN, LATER, other) == [LATER]
+    assert see(core, OWN, LATER, other) == []
     core.hear(SnapshotGiven(LATER, kept=True))
-    assert see(core, OWN, LATER, PART) == [PART]
-    core.hear(SnapshotGiven(PART, kept=True))
-    assert see(core, OWN, LATER, PART) == []
+    assert see(core, OWN, LATER, other) == [other]
+    core.hear(SnapshotGiven(other, kept=True))
+    assert see(core, OWN, LATER, other) == []
 
 
 def test_what_was_not_kept_is_given_again() -> None:
@@ -79,15 +88,44 @@ def test_while_something_is_sent_nobody_looks() -> None:
 
 
 def test_a_step_is_replicated_once_the_partner_has_every_part_of_it() -> None:
-    core = running()
-    see(core, LATER, PART, replace(PART, step=6))
-    core.hear(SnapshotGiven(LATER, kept=True))
+    core, rank = stepping(), replace(OWN, marked=True)
+    see(core, rank, PART)
+    core.hear(SnapshotGiven(rank, kept=True))
     assert core.state.giving.replicated_step(1) is None
-    see(core, LATER, replace(PART, step=6))
-    core.hear(SnapshotGiven(replace(PART, step=6), kept=True))
-    assert core.state.giving.replicated_step(1) == 6
+    see(core, rank, PART)
+    core.hear(SnapshotGiven(PART, kept=True))
+    assert core.state.giving.replicated_step(1) == 5
     core.pass_seconds(1)
-    assert core.last_report.report.replicated_step == 6
+    assert core.last_report.report.replicated_step == 5
+
+
+def test_of_a_state_that_is_split_up_only_steps_that_all_were_asked_for_are_given() -> None:
+    core = stepping()
+    unasked = [replace(one, step=9, marked=False) for one in (OWN, PART)]
+    assert see(core, *unasked) == []
+    assert core.done(AskForMarks) == [AskForMarks(16)]  # of 0.2 s each
+    older = replace(PART, step=4)
+    assert see(core, *unasked, older, PART) == [PART]
+    assert core.done(GiveSnapshot)[-1].every == 16
+
+
+def test_the_longest_period_of_all_members_counts_until_the_next_order() -> None:
+    core = stepping()
+    see(core, PART)
+    core.hear(PeriodHeard(64))
+    core.hear(PeriodHeard(32))
+    assert core.done(AskForMarks) == [AskForMarks(16), AskForMarks(64)]
+    core.run(make_order(2))
+    core.hear(SnapshotGiven(PART, kept=True))
+    see(core, PART)
+    assert core.done(AskForMarks)[-1] == AskForMarks(16)
+
+
+def test_a_copy_has_twice_the_time_that_the_last_one_took() -> None:
+    assert period(step_seconds=0.1, seconds=0.0) == 32
+    assert period(step_seconds=0.1, seconds=30.0) == 1024
+    assert period(step_seconds=600.0, seconds=1.0) == 1
+    assert period(step_seconds=0.0, seconds=1e9) == MAX_EVERY
 
 
 def test_everything_is_given_to_a_new_partner() -> None:
@@ -126,7 +164,8 @@ def test_the_partner_of_a_lost_member_saves_what_it_kept_for_it() -> None:
     core = running()
     core.order(make_order(2, (0,)))
     occasion = broken_off(core)
-    assert occasion == Breakpoint(writes_state=True, kept_for=(member(1).incarnation,))
+    lost = (member(1).incarnation,)
+    assert occasion == Breakpoint(writes_state=True, has_lost=True, kept_for=lost)
     stranger = replace(PEERS, origin=member(2).incarnation)
     core.hear(SnapshotsSeen(occasion, (OWN, PEERS, stranger)))
     assert [effect.snapshot for effect in core.done(WriteShard)] == [OWN, PEERS]
@@ -135,7 +174,20 @@ def test_the_partner_of_a_lost_member_saves_what_it_kept_for_it() -> None:
 def test_who_is_not_the_partner_of_a_lost_member_saves_nothing_of_it() -> None:
     core = Core(1, has_storage=True).warm().run(make_order(1, (0, 1, 2)))
     core.order(make_order(2, (0, 1)))
-    assert broken_off(core) == Breakpoint(writes_state=False)
+    assert broken_off(core) == Breakpoint(writes_state=False, has_lost=True)
+
+
+def test_where_a_part_was_lost_steps_that_all_have_copied_are_saved_first_and_once_each() -> None:
+    core = running()
+    core.order(make_order(2, (0,)))
+    late = replace(PART, step=9, marked=False)
+    copies = [
+        replace(PART, origin=member(0).incarnation, step=step, marked=False) for step in (5, 3)
+    ]
+    theirs = [replace(PART, origin=member(1).incarnation, shard=1, step=step) for step in (5, 3)]
+    core.hear(SnapshotsSeen(broken_off(core), (PART, late, *copies, *theirs)))
+    written = [effect.snapshot for effect in core.done(WriteShard)]
+    assert [(one.shard, one.step) for one in written] == [(0, 5), (0, 3), (1, 5), (1, 3), (0, 9)]
 
 
 def test_a_copy_of_a_step_that_nobody_here_saved_makes_no_checkpoint() -> None:
@@ -201,3 +253,11 @@ def test_a_member_that_ends_keeps_and_gives_nothing_more() -> None:
     core.hear(Terminate("SIGTERM"))
     assert refusal(core, offer())
     assert see(core, OWN) == []
+
+
+def test_what_an_old_partner_acknowledges_late_makes_no_step_whole() -> None:
+    core, rank = stepping(), replace(OWN, marked=True)
+    see(core, rank, PART)
+    core.run(make_order(2, (0, 1, 2)))
+    core.hear(SnapshotGiven(rank, kept=True))
+    assert core.state.giving.replicated is None

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 from types import SimpleNamespace
@@ -148,10 +149,7 @@ async def test_a_sender_that_is_too_slow_is_given_up(
 ) -> None:
     monkeypatch.setattr(sending, "PIECE_SECONDS", 0.05)
 
-    async def never() -> AsyncGenerator[bytes]:
-        yield (await wire(snapshot()))[0]
-
-    refusal = await offer_shard(peer.endpoint, OFFER, never(), source=HERE)
+    refusal = await offer_shard(peer.endpoint, OFFER, replay([BODY[:9]]), source=HERE)
     assert refusal == "nothing came for 0.05 s"
     assert peer.agent.content(7) is None
 
@@ -225,14 +223,11 @@ def test_no_more_goes_out_than_the_rate_allows(
         assert total_bytes <= bytes_per_second * (now - 100.0) * (1 + 1e-6)
 
 
-async def test_a_slow_pace_stretches_a_transfer_in_proportion() -> None:
-    waits: list[float] = []
-
-    class Watched(Pace):
-        def wait_seconds(self, sent_bytes: int, now: float) -> float:
-            waits.append(super().wait_seconds(sent_bytes, now))
-            return 0.0
-
-    async for _ in pieces_of(snapshot(), Watched(PIECE_BYTES)):
-        pass
-    assert sum(waits[-1:]) >= 0.9 * BYTES / PIECE_BYTES
+async def test_a_transfer_takes_as_long_as_its_rate_says(peer: SimpleNamespace) -> None:
+    bytes_per_second = 8 * BYTES
+    began = time.monotonic()
+    for step in (7, 8):
+        offered = OFFER.model_copy(update={"step": step})
+        pieces = pieces_of(snapshot(step), Pace(bytes_per_second))
+        assert await offer_shard(peer.endpoint, offered, pieces, source=HERE) == ""
+    assert 2 * BYTES / (time.monotonic() - began) <= bytes_per_second
