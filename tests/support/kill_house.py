@@ -10,7 +10,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, assert_never
@@ -36,6 +36,12 @@ from support.service_processes import ServiceProcess, service_process, settings_
 Part = Literal["worker", "workers", "flusher", "agent", "indexer", "job"]
 PARTS: Final[tuple[Part, ...]] = ("worker", "workers", "flusher", "agent", "indexer", "job")
 """workers: all of them at once, and their agents live · job: all agents at once."""
+SERVICES: Final[tuple[Role, ...]] = (
+    "node_watcher",
+    "adjudicator",
+    "rescaler",
+    "checkpoint_indexer",
+)
 MEMBERS: Final = 2
 SCRIPT: Final = Path(__file__).with_name("counting_script.py")
 STATE_KIB: Final = 1024
@@ -52,6 +58,20 @@ IMPATIENT: Final = {
     "EVERSTEP_GROW_INTERVAL_SECONDS": "0",
 }
 """Of the adjudicator: replacements come at once here."""
+
+
+def service_of(fleet: Fleet, role: Role, root: Path) -> AbstractAsyncContextManager[ServiceProcess]:
+    """A service on this fleet's server; its log is called by its role and its turn.
+
+    ``root``: of all checkpoints.
+    """
+    settings = settings_of(role, fleet.server.url, fleet.credentials)
+    if role == "checkpoint_indexer":
+        settings["EVERSTEP_CHECKPOINT_ROOT"] = str(root)
+    if role == "adjudicator":
+        settings |= IMPATIENT
+    turn = len(list(fleet.folder.glob(f"{role}-*.log")))
+    return service_process(role, settings, fleet.folder / f"{role}-{turn}.log")
 
 
 @dataclass(frozen=True)
@@ -100,8 +120,7 @@ class KillHouse:
 
     async def start(self) -> None:
         """Everything, until the job trains."""
-        roles: tuple[Role, ...] = ("node_watcher", "adjudicator", "rescaler", "checkpoint_indexer")
-        for role in roles:
+        for role in SERVICES:
             await self.start_service(role)
         for _ in range(MEMBERS):
             await self.start_agent()
@@ -109,16 +128,9 @@ class KillHouse:
         await self.commits(Version(0, 0))
 
     async def start_service(self, role: Role) -> None:
-        """A service; its log is called by its role and its turn."""
-        settings = settings_of(role, self.fleet.server.url, self.fleet.credentials)
-        if role == "checkpoint_indexer":
-            settings["EVERSTEP_CHECKPOINT_ROOT"] = str(self.root)
-        if role == "adjudicator":
-            settings |= IMPATIENT
-        turn = len(list(self.fleet.folder.glob(f"{role}-*.log")))
-        log = self.fleet.folder / f"{role}-{turn}.log"
-        process = service_process(role, settings, log)
-        self.services[role] = await self.stack.enter_async_context(process)
+        """In the place of the one before, if there was one."""
+        started = service_of(self.fleet, role, self.root)
+        self.services[role] = await self.stack.enter_async_context(started)
 
     async def start_agent(self) -> None:
         """One more member."""
