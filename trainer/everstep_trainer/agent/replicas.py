@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 import xxhash
+from everstep_checkpoint.errors import NoRoomError
 from everstep_checkpoint.memory import available_bytes
 from everstep_checkpoint.slots import ALIGNMENT, SLOTS, SlotPair, Word
 from everstep_checkpoint.validity import is_void
@@ -120,7 +121,11 @@ class Replicas:
         if 2 * needed_bytes > available_bytes():
             return f"{needed_bytes} bytes are more than half of the memory that is left"
         pair = SlotPair.create(f"peer-{offer.kind}-{offer.shard}")
-        pair.resize(offer.total_bytes)
+        try:
+            pair.resize(offer.total_bytes)
+        except NoRoomError:  # somebody took it meanwhile
+            pair.close()
+            return f"there is no room for {needed_bytes} bytes"
         return pair
 
     def end(self, incoming: "Incoming") -> None:
