@@ -43,7 +43,7 @@ class ImpossibleShardError(EverstepError):
 
 
 class Keeper:
-    """One leader's view."""
+    """What one process knows; it acts on it while it leads."""
 
     def __init__(self, house: House) -> None:
         self._house = house

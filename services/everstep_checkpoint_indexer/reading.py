@@ -92,6 +92,7 @@ class Reader:
                     self._claimed.discard(manifest.checkpoint)
                     await read(manifest)
             finally:
+                self._current = None
                 stopped.set()
 
     async def _next(self) -> Manifest:

@@ -39,26 +39,29 @@ log = structlog.get_logger()
 
 
 async def serve(house: House, readiness: Readiness, *, instance: str) -> None:
-    """Keep the checkpoints of all jobs while holding the lease, until cancelled."""
+    """Keep the checkpoints of all jobs while holding the lease, until cancelled.
+
+    Shards are gathered with and without it, so that whoever takes it over need not begin anew.
+    """
     readiness.expect("checkpoints")
     proven = partial(readiness.prove, "checkpoints")
-    leading = asyncio.Event()
+    leading, keeper = asyncio.Event(), Keeper(house)
 
     async def lead(_: int) -> None:
         leading.set()
         try:
-            await _keep(house, proven)
+            await _keep(house.bus, keeper, proven)
         finally:
             leading.clear()
 
     async with asyncio.TaskGroup() as group:
         group.create_task(_stand_by(house.bus, proven, leading))
+        group.create_task(_gather(house.bus, keeper))
         lease = Lease(house.bus, house.clock, name=LEASE_NAME, holder=instance)
         group.create_task(lease.lead(lead))
 
 
-async def _keep(house: House, proven: Proven) -> None:
-    keeper, bus = Keeper(house), house.bus
+async def _keep(bus: Bus, keeper: Keeper, proven: Proven) -> None:
     await _until_done(keeper.index.rebuild, "index not rebuilt yet")
     keeper.reader.enqueue_unproven()
     answers = keeper.answers
@@ -67,7 +70,6 @@ async def _keep(house: House, proven: Proven) -> None:
         await stack.enter_async_context(bus.answer(ListCheckpoints, answers.listing))
         await stack.enter_async_context(bus.answer(PinCheckpoint, answers.pin))
         await stack.enter_async_context(bus.answer(PruneCheckpoints, answers.prune))
-        group.create_task(_gather(bus, keeper))
         group.create_task(keeper.commit_forever())
         group.create_task(keeper.reader.run(keeper.pruner.after))
         group.create_task(_compare(keeper))
@@ -79,6 +81,7 @@ async def _gather(bus: Bus, keeper: Keeper) -> None:
     async for received in bus.facts(SHARDS):
         if isinstance(received.message, ShardPrepared):
             keeper.take(received.message)
+        await asyncio.sleep(0)  # a month of facts must not keep the lease from being renewed
 
 
 async def _compare(keeper: Keeper) -> None:
