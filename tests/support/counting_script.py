@@ -12,7 +12,6 @@ Appends to FOLDER/counts-PID, each line by one write:
 import logging
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-STEP_SECONDS = 0.01
 FLOAT_BYTES = 4
 
 
@@ -127,7 +125,6 @@ def main() -> None:
                 tally.advance()
                 step.completed(loss=loss)
                 notes.write("done", generation.number, generation.step)
-                time.sleep(STEP_SECONDS)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,8 @@ SERVICES: Final[tuple[Role, ...]] = (
 )
 MEMBERS: Final = 2
 SCRIPT: Final = Path(__file__).with_name("counting_script.py")
-STATE_KIB: Final = 1024
+WEIGHT_KIB: Final = 4096
+"""Large enough for a kill to come in the middle of a copy or of a file."""
 AGAIN_SECONDS: Final = 60.0
 """Longest wait for the job to go on: many times what it takes, as tests share a machine."""
 LOOK_SECONDS: Final = 0.05
@@ -98,6 +99,9 @@ class KillHouse:
     lost_of_living: Counter[int] = field(default_factory=Counter)
     lost_of_dead: Counter[int] = field(default_factory=Counter)
 
+    def __post_init__(self) -> None:
+        self._noted = Generations(self.fleet.folder)
+
     @property
     def root(self) -> Path:
         """Of all checkpoints."""
@@ -110,7 +114,8 @@ class KillHouse:
     @property
     def noted(self) -> Generations:
         """What all scripts have noted so far."""
-        return Generations.noted_in(self.fleet.folder)
+        self._noted.look()
+        return self._noted
 
     @property
     def sources(self) -> Counter[str]:
@@ -137,7 +142,7 @@ class KillHouse:
         self.living.append(len(self.fleet.agents))
         every = (str(self.cadence.snapshot_every), str(self.cadence.checkpoint_every))
         await self.fleet.start_script(
-            *("--nnodes", f"1:{MEMBERS}", str(SCRIPT), str(self.fleet.folder), str(STATE_KIB)),
+            *("--nnodes", f"1:{MEMBERS}", str(SCRIPT), str(self.fleet.folder), str(WEIGHT_KIB)),
             *every,
             EVERSTEP_CHECKPOINT_ROOT=str(self.root),
         )

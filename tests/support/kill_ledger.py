@@ -4,6 +4,7 @@ The scripts are `counting_script`: every number of their state is the step that 
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,20 +25,23 @@ class Version(NamedTuple):
 
 @dataclass
 class Generations:
-    """What the scripts have noted, by generation."""
+    """What the scripts of all workers that ever lived have noted, by generation."""
 
+    folder: Path
     begun: dict[int, set[tuple[int, float, float]]] = field(default_factory=dict)
     done: dict[int, int] = field(default_factory=dict)
     left_out: set[int] = field(default_factory=set)
+    _read: Counter[Path] = field(default_factory=Counter)
 
-    @classmethod
-    def noted_in(cls, folder: Path) -> "Generations":
-        """By all workers that ever lived."""
-        noted = cls()
-        for notes in folder.glob("counts-*"):
-            for line in notes.read_text().splitlines():
-                noted._take(*line.split())
-        return noted
+    def look(self) -> None:
+        """Take in what was noted since the last look."""
+        for notes in self.folder.glob("counts-*"):
+            with notes.open("rb") as file:
+                file.seek(self._read[notes])
+                new = file.read()
+            self._read[notes] += len(new)  # lines are written whole
+            for line in new.decode().splitlines():
+                self._take(*line.split())
 
     def _take(self, word: str, generation: str, step: str, *extremes: str) -> None:
         number, at = int(generation), int(step)
@@ -51,8 +55,10 @@ class Generations:
 
     def start(self, generation: int) -> int:
         """Where a generation began; all its workers at the same step, and all numbers were it."""
-        ((step, least, most),) = self.begun[generation]
-        assert least == most == step, f"generation {generation} began at {step}: {least} to {most}"
+        steps = {step for step, _, _ in self.begun[generation]}
+        numbers = {number for _, *extremes in self.begun[generation] for number in extremes}
+        assert numbers == steps, f"generation {generation} began at {steps}: {numbers}"
+        (step,) = steps
         return step
 
     def reached_before(self, generation: int) -> Version:
