@@ -1,5 +1,6 @@
 """What checkpoints cost: the stall, the writing, the loading, the memory; about 1 GiB of state."""
 
+import asyncio
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -7,14 +8,9 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from bench import checkpoint_flushing as flushing
 from bench import checkpoint_loading as loading
-from bench.checkpoint_files import (
-    loop_during_a_flush,
-    memory_times_shard,
-    newest,
-    restore_from_memory,
-    write_durably,
-)
+from bench.checkpoint_memory import memory_times_shard, newest, restore_from_memory
 from bench.checkpoint_stall import Ours
 from bench.checkpoint_stall import measure as measure_stall
 from bench.checkpoint_state import GIB, Cost, make_replica
@@ -25,8 +21,6 @@ STALL_LIMIT: Final = 1.25
 """Times a bare copy of the same tensors."""
 
 
-WRITE_LIMIT: Final = 0.7
-LOOP_LIMIT: Final = 1.10
 MEMORY_LIMIT: Final = 2.05
 RESTORE_COPIES: Final = 3.0
 RESTORE_SECONDS_PER_GIB: Final = 0.2
@@ -49,32 +43,16 @@ def stall_figures(costs: dict[str, list[Cost]]) -> list[Figure]:
     return found
 
 
-def file_figures(replica: Replica, folder: Path, samples: int) -> list[Figure]:
-    """The way to the disk and back, and out of memory."""
+def memory_figures(replica: Replica, samples: int) -> list[Figure]:
+    """What a row of snapshots costs, the way back, and the room."""
     ours = Ours(replica)
-    row = [ours.save(sample).page_faults for sample in range(1, samples + 3)]
-    written = write_durably(ours, folder, samples)
-    loops = loop_during_a_flush(ours, folder, samples)
+    faults = [ours.save(sample).page_faults for sample in range(1, samples + 3)][2:]
     restored = restore_from_memory(ours, replica, samples)
     gib = newest(ours)[2].total_bytes / GIB
     allowed = [RESTORE_COPIES * copy + RESTORE_SECONDS_PER_GIB * gib for copy, _ in restored]
     return [
-        figure("page faults in a snapshot, one after the other", "", row[2:], limit=0),
         figure("state", "GiB", [gib]),
-        figure("durable write with hash", "GiB/s", [gib / seconds for _, seconds in written]),
-        figure(
-            "durable write with hash, times the synced rate",
-            "x",
-            [plain / hashed for plain, hashed in written],
-            limit=WRITE_LIMIT,
-            least=True,
-        ),
-        figure(
-            "a Python loop during a flush, times alone",
-            "x",
-            [during / alone for alone, during in loops],
-            limit=LOOP_LIMIT,
-        ),
+        figure("page faults in a snapshot, one after the other", "", faults, limit=0),
         figure("restore from memory", "s", [seconds for _, seconds in restored]),
         figure(
             "restore from memory, times 3 copies and 0.2 s a GiB",
@@ -95,8 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = flags.parse_args(arguments)
     replica = make_replica(chosen.scale)
     with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
-        found = file_figures(replica, Path(folder), chosen.samples)
-        saved, manifest = loading.saved(Path(folder) / "loading", int(chosen.scale * GIB))
+        below, total_bytes = Path(folder), int(chosen.scale * GIB)
+        found = memory_figures(replica, chosen.samples)
+        found += asyncio.run(flushing.measure(below, chosen.samples, total_bytes))
+        saved, manifest = loading.saved(below / "loading", total_bytes)
         runs = loading.measure(saved, manifest, chosen.samples)
         found += loading.figures_of(runs, manifest.total_bytes)
         found += stall_figures(measure_stall(replica, Path(folder), chosen.samples))

@@ -147,10 +147,16 @@ class Replica:
         if unknown:
             raise StateError(f"{name} has no parameter {unknown[0]!r}, which it had before")
         restore_options(optimizer, captured["options"])
+        before = {
+            key: optimizer.state.pop(p) for key, p in parameters.items() if p in optimizer.state
+        }
         optimizer.state.clear()
         for key, state in captured["state"].items():
             if state:
-                optimizer.state[parameters[key]] = {k: _own(value) for k, value in state.items()}
+                old = before.get(key, {})
+                optimizer.state[parameters[key]] = {
+                    field: _taken_over(value, old.get(field)) for field, value in state.items()
+                }
 
     def _require_tracked_parameters(self) -> None:
         for name, optimizer in self.optimizers.items():
@@ -216,6 +222,15 @@ def restore_options(optimizer: Optimizer, options: list[dict[str, Any]]) -> None
     """Set what `capture_options` gave."""
     for group, entry in zip(optimizer.param_groups, options, strict=True):
         group.update(entry)
+
+
+def _taken_over(value: Any, old: Any) -> Any:
+    """A copy of ``value``, in the memory of what was there if it fits: new memory is not free."""
+    if not isinstance(value, torch.Tensor) or not isinstance(old, torch.Tensor):
+        return _own(value)
+    if (old.shape, old.dtype, old.device) != (value.shape, value.dtype, value.device):
+        return _own(value)
+    return old.copy_(value)
 
 
 def _own(value: Any) -> Any:

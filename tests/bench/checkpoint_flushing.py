@@ -6,14 +6,12 @@ hashes them on the way. A loop of Python that needs the interpreter for itself r
 
 import asyncio
 import os
-import sys
-import tempfile
 import time
 from pathlib import Path
 from statistics import median
 from typing import Final
 
-from bench.report import Figure, figure, parser, show
+from bench.report import Figure, figure
 from everstep_checkpoint.slots import Word
 from everstep_checkpoint.storage import CHUNK_BYTES
 from everstep_trainer.agent.flushing import Flushing, Shelf
@@ -118,20 +116,3 @@ async def measure(folder: Path, runs: int, total_bytes: int) -> list[Figure]:
         figure("flush beside plain write", "share", share, limit=RATE_LIMIT, least=True),
         figure("slowdown of a busy loop", "times", slowdown, limit=SLOWDOWN_LIMIT),
     ]
-
-
-def main() -> int:
-    """Measure; 1 when a figure does not hold."""
-    flags = parser(__doc__)
-    flags.add_argument("--runs", type=int, default=7)
-    flags.add_argument("--mib", type=int, default=1024, help="size of the shard")
-    flags.add_argument("--folder", type=Path, help="on the disk to measure; default: a new one")
-    chosen = flags.parse_args()
-    with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
-        found = asyncio.run(measure(Path(folder), chosen.runs, chosen.mib << 20))
-    show("flush", found, as_json=chosen.json)
-    return 0 if all(one.holds for one in found) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
