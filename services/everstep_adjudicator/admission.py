@@ -157,6 +157,10 @@ def rule_on_losses_while_holding(case: Case) -> Decision | Later | None:
     record, now = case.holding, case.now.monotonic
     if record is None or not case.condemned:
         return None
+    settled = min(judgement.condemned_at or 0.0 for judgement in case.condemned)
+    settled += case.settle_seconds
+    if case.undecided and now < settled:
+        return Later(settled, "evidence about held members that fell silent at the same time")
     ready = case.view.written_at + case.policy.supersede_pause_seconds(case.unresumed)
     if now < ready:
         return Later(ready, f"generation {record.generation} to get a little older")

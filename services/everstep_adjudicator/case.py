@@ -62,6 +62,16 @@ class Case:
             if j.condemned_at is None and silent(self.view, j.incarnation) and self._looking(j)
         )
 
+    @property
+    def settle_seconds(self) -> float:
+        """How long a proven loss waits for the undecided, so that few generations follow (EC-43).
+
+        Where nobody else is heard, nobody could go on either: the whole job may be gone, and begins
+        anew as a whole when that is known.
+        """
+        unheard = len(self.condemned) + len(self.undecided) == len(self.judgements)
+        return self.policy.form_settle_seconds if unheard else self.policy.settle_seconds
+
     def _looking(self, judgement: Judgement) -> bool:
         probing = self.view.probing.get(judgement.incarnation)
         return probing is None or probing.rounds <= self.policy.probe_rounds

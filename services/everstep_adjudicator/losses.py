@@ -114,15 +114,8 @@ def _awaited_evidence(case: Case) -> Later | None:
 
 
 def _pause(case: Case, record: JobRecord, condemned_at: float) -> Later | None:
-    """Losses close together make few generations (EC-43); a single one waits for nothing.
-
-    Where nobody else is heard, nobody could go on either: the whole job may be gone, and begins
-    anew as a whole when that is known.
-    """
-    patience = case.policy.settle_seconds
-    if len(case.condemned) + len(case.undecided) == len(record.seats):
-        patience = case.policy.form_settle_seconds
-    settled = condemned_at + patience
+    """Losses close together make few generations (EC-43); a single one waits for nothing."""
+    settled = condemned_at + case.settle_seconds
     if case.undecided and not _past(case, settled):
         return Later(settled, "evidence about members that fell silent at the same time")
     if record.phase in ("decided", "formed"):

@@ -404,6 +404,21 @@ def test_a_newcomer_that_is_not_ready_can_look_for_the_dead() -> None:
     assert {"trainer-0.2", "trainer-1.2"} <= {probe.witness for probe in room.probes}
 
 
+def test_held_members_that_die_together_are_left_out_together() -> None:
+    room = running(5, min_member=4)
+    room.lose(member(0), member(1))
+    room.obey(until="holding")
+    for index in (2, 3, 4):
+        room.kill(f"trainer-{index}.1")
+        room.hear(room.suspicion(member(index)))
+    room.start(member(0, life=2))
+    for index in (2, 3, 4):
+        room.answer(member(index), "refused", witnesses=1)
+        room.pass_time(0.2)
+    assert room.verdicts == ["form", "await_replacement", "await_replacement"]
+    assert room.names == []
+
+
 def test_a_whole_job_that_is_dead_begins_anew_and_waits_a_while_for_the_rest() -> None:
     room = whole_job_dead(returned=3)
     room.pass_time(4)
