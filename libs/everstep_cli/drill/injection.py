@@ -211,7 +211,7 @@ class Injection:
             return self._watch.committed >= before + count or None
 
         what = f"{count} more checkpoints"
-        await self._watch.until(enough, within_seconds=CHECKPOINT_SECONDS, what=what)
+        await self._watch.until(enough, within_seconds=count * CHECKPOINT_SECONDS, what=what)
 
     async def _end_job(self, *, damage: bool) -> None:
         """All stop in the same moment and are killed where they stand: nobody says goodbye.
