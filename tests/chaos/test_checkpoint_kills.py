@@ -13,7 +13,7 @@ from everstep_checkpoint_indexer.model import House, Policy
 from everstep_contract.layout import CHECKPOINTS
 from support.agent_fleet import Fleet
 from support.jobs import NOW
-from support.kill_house import PARTS, Cadence, KillHouse, Part, kill_house
+from support.kill_house import PARTS, KillHouse, Part, Training, kill_house
 from support.kill_ledger import Version
 from support.polling import eventually
 from support.stepped_clock import SteppedClock
@@ -21,7 +21,7 @@ from support.stepped_clock import SteppedClock
 TRIALS = 20
 BATCH_SECONDS = 600
 SLOW_SEEDS = range(1, 11)
-CADENCES = (Cadence(1, 3), Cadence(2, 4), Cadence(1, 5), Cadence(2, 2))
+TRAININGS = (Training(1, 3), Training(2, 4), Training(1, 5), Training(2, 2, nproc=2))
 
 
 def parts(chance: random.Random) -> list[Part]:
@@ -39,7 +39,7 @@ async def test_no_kill_makes_a_job_go_on_from_a_state_that_is_not_whole_and_newe
     agents: Fleet, seed: int
 ) -> None:
     chance = random.Random(seed)
-    async with kill_house(agents, CADENCES[seed % len(CADENCES)]) as house:
+    async with kill_house(agents, TRAININGS[seed % len(TRAININGS)]) as house:
         for part in parts(chance):
             await house.kill(part, chance)
         house.require_no_failures()

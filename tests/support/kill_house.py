@@ -46,7 +46,7 @@ MEMBERS: Final = 2
 SCRIPT: Final = Path(__file__).with_name("counting_script.py")
 WEIGHT_KIB: Final = 4096
 """Large enough for a kill to come in the middle of a copy or of a file."""
-AGAIN_SECONDS: Final = 60.0
+AGAIN_SECONDS: Final = 90.0
 """Longest wait for the job to go on: many times what it takes, as tests share a machine."""
 LOOK_SECONDS: Final = 0.05
 """How often storage is looked through for checkpoints; retention takes longer to delete one."""
@@ -76,11 +76,12 @@ def service_of(fleet: Fleet, role: Role, root: Path) -> AbstractAsyncContextMana
 
 
 @dataclass(frozen=True)
-class Cadence:
-    """Steps between snapshots, and between checkpoints."""
+class Training:
+    """Steps between snapshots, and between checkpoints; workers of a member."""
 
     snapshot_every: int
     checkpoint_every: int
+    nproc: int = 1
 
 
 @dataclass
@@ -88,7 +89,7 @@ class KillHouse:
     """What a test sees and does; `kill` is one trial."""
 
     fleet: Fleet
-    cadence: Cadence
+    training: Training
     stack: AsyncExitStack
     services: dict[Role, ServiceProcess] = field(default_factory=dict)
     living: list[int] = field(default_factory=list)
@@ -140,12 +141,12 @@ class KillHouse:
     async def start_agent(self) -> None:
         """One more member."""
         self.living.append(len(self.fleet.agents))
-        every = (str(self.cadence.snapshot_every), str(self.cadence.checkpoint_every))
-        await self.fleet.start_script(
-            *("--nnodes", f"1:{MEMBERS}", str(SCRIPT), str(self.fleet.folder), str(WEIGHT_KIB)),
-            *every,
-            EVERSTEP_CHECKPOINT_ROOT=str(self.root),
-        )
+        training = self.training
+        gang = ("--nnodes", f"1:{MEMBERS}", "--nproc-per-node", training.nproc)
+        program = (SCRIPT, self.fleet.folder, WEIGHT_KIB)
+        cadence = (training.snapshot_every, training.checkpoint_every)
+        arguments = map(str, (*gang, *program, *cadence))
+        await self.fleet.start_script(*arguments, EVERSTEP_CHECKPOINT_ROOT=str(self.root))
 
     async def goes_on(self, after_step: int) -> None:
         """Wait until all members train in one generation, and have come beyond this step."""
@@ -251,7 +252,7 @@ class KillHouse:
             if committed is not None:
                 assert start >= committed.step, f"{committed} was there, {later} began at {start}"
             else:
-                kept = noted.newest_snapshot(reached, self.cadence.snapshot_every)
+                kept = noted.newest_snapshot(reached, self.training.snapshot_every)
                 assert start >= kept, f"{kept} was in memory, {later} began at {start}"
             lost = self.lost_of_living if committed is None else self.lost_of_dead
             lost[max(0, reached.step - start)] += 1
@@ -287,10 +288,10 @@ class KillHouse:
 
 
 @asynccontextmanager
-async def kill_house(fleet: Fleet, cadence: Cadence) -> AsyncIterator[KillHouse]:
+async def kill_house(fleet: Fleet, training: Training) -> AsyncIterator[KillHouse]:
     """A job that trains, and whose committed checkpoints are judged as they come."""
     async with AsyncExitStack() as stack:
-        house = KillHouse(fleet, cadence, stack)
+        house = KillHouse(fleet, training, stack)
         house.root.mkdir()
         async with background(house.look_forever()):
             await house.start()
