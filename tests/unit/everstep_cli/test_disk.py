@@ -37,7 +37,10 @@ def test_the_best_checkpoint_comes_first(tmp_path: Path) -> None:
     for step in (10, 20):
         committed(tmp_path, step=step)
     assert [one.step for one in good_checkpoints(tmp_path, JOB)] == [20, 10]
-    assert good_checkpoints(tmp_path / "nothing", JOB) == ()
+
+
+def test_a_job_that_has_saved_nothing_has_no_checkpoint(tmp_path: Path) -> None:
+    assert good_checkpoints(tmp_path, JOB) == ()
 
 
 async def test_a_full_disk_has_room_again_afterwards(tmp_path: Path) -> None:
