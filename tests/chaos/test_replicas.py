@@ -1,16 +1,23 @@
 """A member is killed, and its partner has what was its own: real agents, one node, fake workers."""
 
 import signal
+from collections import Counter
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from everstep_contract.facts.checkpoint import ShardPrepared
 from everstep_contract.manifest import ShardKind
-from support.agent_fleet import Fleet
+from everstep_trainer.agent.peer import offer_shard
+from everstep_trainer.agent.replicas import Offer
+from support.agent_fleet import HERE, Fleet
 from support.fake_worker import FEW, NUMBER, content
 from support.polling import eventually
 
 KIB = 2500
 """More than two pieces on the network."""
+SMALL_KIB = 64
+LATE_SECONDS = 60.0
+"""A flusher starts, and writes, after all workers of a busy machine."""
 
 
 async def training(
@@ -48,9 +55,9 @@ def saved(agents: Fleet, kind: ShardKind, step: int) -> dict[int, bytes]:
     return {fact.shard: Path(fact.path).read_bytes() for fact in told}
 
 
-def whole(step: int, count: int) -> dict[int, bytes]:
+def whole(step: int, count: int, kib: int) -> dict[int, bytes]:
     """What each of so many workers had in memory."""
-    return {shard: content(step, shard) * (KIB * 1024 // NUMBER.size) for shard in range(count)}
+    return {shard: content(step, shard) * (kib * 1024 // NUMBER.size) for shard in range(count)}
 
 
 async def test_the_breakpoint_save_has_the_killed_members_ranks_bit_for_bit(
@@ -60,20 +67,20 @@ async def test_the_breakpoint_save_has_the_killed_members_ranks_bit_for_bit(
     last = FEW[-1]
     await eventually(lambda: all(replicated(agents, index) == last for index in range(3)))
     await lose(agents, 1, 0, 2)
-    await eventually(lambda: len(saved(agents, "rank", last)) == 3)
-    assert saved(agents, "rank", last) == whole(last, 3)
+    await eventually(lambda: len(saved(agents, "rank", last)) == 3, within_seconds=LATE_SECONDS)
+    assert saved(agents, "rank", last) == whole(last, 3, KIB)
     writers = {fact.shard: fact.member.name for fact in agents.events(ShardPrepared)}
     assert writers[1] == "trainer-2"
 
 
 async def test_a_state_that_is_split_up_survives_the_kill_of_a_member(agents: Fleet) -> None:
     """Though training has gone on since: a snapshot is taken every 5 ms."""
-    await training(agents, f"parts-{KIB}")
-    await eventually(lambda: together(agents), within_seconds=40)
+    await training(agents, f"parts-{SMALL_KIB}")
+    await eventually(lambda: together(agents), within_seconds=LATE_SECONDS)
     await lose(agents, 0, 1)
-    await eventually(lambda: any(len(saved(agents, "state", step)) == 2 for step in told(agents)))
-    step = max(step for step in told(agents) if len(saved(agents, "state", step)) == 2)
-    assert saved(agents, "state", step) == saved(agents, "rank", step) == whole(step, 2)
+    await eventually(lambda: complete(agents), within_seconds=LATE_SECONDS)
+    step = max(complete(agents))
+    assert saved(agents, "state", step) == saved(agents, "rank", step) == whole(step, 2, SMALL_KIB)
 
 
 def together(agents: Fleet) -> bool:
@@ -82,9 +89,35 @@ def together(agents: Fleet) -> bool:
     return steps[0] is not None and steps[0] == steps[1] and steps[0] > 2 * FEW[-1]
 
 
-def told(agents: Fleet) -> set[int]:
-    """Steps of which some shard was told to be durable."""
-    return {fact.step for fact in agents.events(ShardPrepared)}
+def complete(agents: Fleet) -> list[int]:
+    """Steps of which both shards of both kinds were told to be durable."""
+    facts: list[ShardPrepared] = agents.events(ShardPrepared)
+    told = Counter(step for step, *_ in {(fact.step, fact.kind, fact.shard) for fact in facts})
+    return [step for step, shards in told.items() if shards == 4]
+
+
+async def test_copies_of_nobody_of_the_gang_are_refused_and_the_agent_lives(
+    agents: Fleet,
+) -> None:
+    await training(agents, f"few-{KIB}")
+    offer = Offer(
+        origin="a stranger",
+        kind="state",
+        generation=1,
+        step=1,
+        shard=0,
+        shards=2,
+        total_bytes=1 << 40,
+    )
+    refusal = await offer_shard(agents.seat(0).peer, offer, nothing(), source=HERE)
+    assert refusal == "it is no member's of this generation"
+    step = agents.step(0)
+    await eventually(lambda: agents.step(0) > step)
+
+
+async def nothing() -> AsyncGenerator[bytes]:
+    for never in tuple[bytes, ...]():
+        yield never
 
 
 async def test_members_of_one_node_are_no_partners_and_say_so(agents: Fleet) -> None:

@@ -72,7 +72,7 @@ def hand_over(state: AgentState, found: tuple[Snapshot, ...], moment: Moment) ->
     is_split = any(one.kind == "state" for one in own)
     state, asked = _ask(state) if is_split else (state, ())
     newest = _newest(own, only_marked=is_split)
-    giving = replace(state.giving, places=tuple(one.place for one in newest))
+    giving = replace(state.giving, places=tuple({one.place: None for one in own}))
     missing = [one for one in newest if one not in giving.given]
     if not missing:
         return replace(state, giving=giving), asked
@@ -123,7 +123,8 @@ def hear_period(state: AgentState, heard: PeriodHeard) -> Turn:
 def hear_given(state: AgentState, heard: SnapshotGiven, moment: Moment) -> Turn:
     """What was not kept is offered again as long as it is the newest."""
     giving, seat = state.giving, _keeper(state)
-    gift, giving = giving.under_way, replace(giving, under_way=None)
+    skipped = giving.skipped + (not heard.kept)
+    gift, giving = giving.under_way, replace(giving, under_way=None, skipped=skipped)
     if heard.kept and gift and seat and gift == Gift(heard.snapshot, seat.peer):
         giving = giving.with_given(heard.snapshot, moment.monotonic)
     state = replace(state, giving=giving)

@@ -70,9 +70,10 @@ def break_off(state: AgentState, previous: Order | None, order: Order) -> Turn:
 
 def _kept_for(me: Me, previous: Order, order: Order) -> tuple[str, ...]:
     """Lost members whose partner this one was. A hold for want of all members has lost none."""
-    lost = [seat.member.incarnation for seat in previous.seats if seat not in order.seats]
-    keepers = {one: giving.keeper_of(one, previous, me) for one in lost if order.seats}
-    return tuple(one for one, seat in keepers.items() if seat and seat.member == me.member)
+    before = [seat.member.incarnation for seat in previous.seats] if order.seats else []
+    lost = [incarnation for incarnation in before if order.seat_of(incarnation) is None]
+    mine = previous.seat_of(me.incarnation)
+    return tuple(one for one in lost if giving.keeper_of(one, previous, me) == mine)
 
 
 def break_off_at_the_end(state: AgentState) -> Turn:

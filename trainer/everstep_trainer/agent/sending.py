@@ -26,16 +26,19 @@ Read = Callable[[int], Awaitable[bytes]]
 
 
 class Pace:
-    """Says how long to wait so that no more goes out in a second than may."""
+    """Says when to go on so that no more goes out in a second than may."""
 
     def __init__(self, bytes_per_second: int) -> None:
         self._bytes_per_second = bytes_per_second
         self._free_at = 0.0
 
-    def wait_seconds(self, sent_bytes: int, now: float) -> float:
-        """From ``now`` (monotonic) on, after so many bytes more; what was not used is lost."""
+    def next_at(self, sent_bytes: int, now: float) -> float:
+        """The next bytes' time (monotonic seconds) if so many are sent ``now``.
+
+        What was not used before is lost: no burst makes up for it.
+        """
         self._free_at = max(self._free_at, now) + sent_bytes / self._bytes_per_second
-        return self._free_at - now
+        return self._free_at
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,13 @@ async def pieces_of(held: Held, pace: Pace, copy: Incoming | None = None) -> Asy
     """
     whole = xxhash.xxh3_128()
     for piece in held.pair.read(held.slot, held.word, memoryview(bytearray(PIECE_BYTES))):
+        next_at = pace.next_at(len(piece), time.monotonic())
         whole.update(piece)
         held.hold()
         yield xxhash.xxh3_128_digest(piece) + bytes(piece)
         if copy and copy.is_wanted:
             copy.put(piece)
-        held.hold()
-        await asyncio.sleep(pace.wait_seconds(len(piece), time.monotonic()))
+        await asyncio.sleep(max(0.0, next_at - time.monotonic()))
     yield whole.digest()
 
 

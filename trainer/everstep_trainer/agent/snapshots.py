@@ -149,7 +149,7 @@ class Giving:
     replicated: the newest generation and step of which it has them all. is_alone: there is no
     partner. every: steps between two that all members copy; 0: each copies its newest.
     began_at: monotonic seconds; since then the parts of one step are sent. seconds: what all of
-    one step took. looked_at: monotonic seconds.
+    one step took. looked_at: monotonic seconds. skipped: how many were not kept.
     """
 
     given: tuple[Snapshot, ...] = ()
@@ -161,6 +161,7 @@ class Giving:
     began_at: float = 0.0
     seconds: float = 0.0
     looked_at: float = float("-inf")
+    skipped: int = 0
 
     def replicated_step(self, generation: int) -> int | None:
         """The newest step of a generation of which the partner has all; None: there is none."""

@@ -76,6 +76,7 @@ def test_what_was_not_kept_is_given_again() -> None:
     core = running()
     see(core, OWN)
     core.hear(SnapshotGiven(OWN, kept=False))
+    assert core.state.giving.skipped == 1
     assert see(core, OWN) == [OWN]
 
 
@@ -97,6 +98,13 @@ def test_a_step_is_replicated_once_the_partner_has_every_part_of_it() -> None:
     assert core.state.giving.replicated_step(1) == 5
     core.pass_seconds(1)
     assert core.last_report.report.replicated_step == 5
+
+
+def test_a_step_whose_ranks_own_is_still_being_copied_is_not_replicated() -> None:
+    core = stepping()
+    see(core, replace(OWN, step=4), PART)
+    core.hear(SnapshotGiven(PART, kept=True))
+    assert core.state.giving.replicated is None
 
 
 def test_of_a_state_that_is_split_up_only_steps_that_all_were_asked_for_are_given() -> None:

@@ -219,7 +219,7 @@ def test_no_more_goes_out_than_the_rate_allows(
     pace, now, total_bytes = Pace(bytes_per_second), 100.0, 0
     for count, dallied_seconds in sent:
         total_bytes += count
-        now += pace.wait_seconds(count, now) + dallied_seconds
+        now = pace.next_at(count, now) + dallied_seconds
         assert total_bytes <= bytes_per_second * (now - 100.0) * (1 + 1e-6)
 
 
