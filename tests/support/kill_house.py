@@ -19,7 +19,7 @@ import psutil
 from everstep_bus.background import background
 from everstep_checkpoint.storage import Storage
 from everstep_contract.clients import Role
-from everstep_contract.facts.job import VerdictReached
+from everstep_contract.facts.job import OrderIssued, VerdictReached
 from everstep_contract.facts.member import MemberFormed
 from everstep_contract.facts.worker import WorkerExited
 from support.agent_fleet import Fleet
@@ -177,14 +177,15 @@ class KillHouse:
         Sometimes something else dies before that has healed.
         """
         await asyncio.sleep(chance.uniform(0, MOMENT_SECONDS))
-        generation, committed = self.noted.reached().generation, max(self.judged.values())
+        noted = self.noted
+        generation, committed = noted.reached().generation, self.newest_checkpoint(noted)
         await self._kill(part, chance)
         if chance.random() < SECOND_KILL:
             await asyncio.sleep(chance.uniform(0, MOMENT_SECONDS))
             await self._kill(chance.choice(PARTS), chance)
         await self.goes_on(self.noted.reached().step)
         await self.commits(committed)
-        self.judge(generation)
+        self.judge(generation, committed)
 
     async def _kill(self, part: Part, chance: random.Random) -> None:
         self.killed[part] += 1
@@ -224,11 +225,22 @@ class KillHouse:
             self.fleet.agents[index].send_signal(signal.SIGKILL)
             self.living.remove(index)
         await eventually(lambda: not any(child.is_running() for child in below))
-        if not self.living:
-            noted = self.noted
-            self.cold[noted.reached().generation] = newest_eligible(committed, noted)
+        noted = self.noted
+        newest = noted.reached().generation
+        if not self._names_in(newest) & {f"trainer-{index}" for index in self.living}:
+            self.cold[newest] = newest_eligible(committed, noted)
         for _ in indexes:
             await self.start_agent()
+
+    def _names_in(self, generation: int) -> set[str]:
+        """Who trained in a generation: a candidate that lives has nothing of it."""
+        orders = (issued.order for issued in self.fleet.events(OrderIssued))
+        return {
+            seat.member.name
+            for order in orders
+            if order.generation == generation
+            for seat in order.seats
+        }
 
     def _named(self, name: str, indexes: list[int]) -> list[int]:
         with suppress(psutil.NoSuchProcess):
@@ -242,12 +254,13 @@ class KillHouse:
             found += psutil.Process(self.fleet.agents[index].pid).children(recursive=True)
         return found
 
-    def judge(self, generation: int) -> None:
-        """Judge where all generations after this one began."""
+    def judge(self, generation: int, floor: Version) -> None:
+        """Judge where all generations after this one began; ``floor``: the newest checkpoint."""
         noted = self.noted
         require_agreement(self.fleet.events(MemberFormed), noted)
         for later in sorted(one for one in noted.begun if one > generation):
             reached, start = noted.reached_before(later), noted.start(later)
+            assert start >= floor.step, f"{floor} was there, {later} began at {start}"
             committed = self.cold.get(reached.generation)
             if committed is not None:
                 assert start >= committed.step, f"{committed} was there, {later} began at {start}"
@@ -256,6 +269,11 @@ class KillHouse:
                 assert start >= kept, f"{kept} was in memory, {later} began at {start}"
             lost = self.lost_of_living if committed is None else self.lost_of_dead
             lost[max(0, reached.step - start)] += 1
+
+    def newest_checkpoint(self, noted: Generations) -> Version:
+        """Of those that may be gone on from."""
+        self.look_at_files()
+        return newest_eligible(self.judged.values(), noted)
 
     def look_at_files(self) -> None:
         """Judge every committed checkpoint that has come since the last look."""

@@ -73,12 +73,15 @@ class Generations:
         return self.reached_before(1 + max(self.begun, default=0))
 
     def newest_snapshot(self, reached: Version, every: int) -> int:
-        """The step of the one that must be in memory: taken before the step after its own."""
+        """The step of the one that all members have of this generation, or 0 if they have none.
+
+        It is taken before the step after its own.
+        """
         step = max(reached.step - 1, 0)
         step -= step % every
         while step in self.left_out:
             step -= every
-        return step
+        return step if reached.step and step > self.start(reached.generation) else 0
 
 
 def judge_files(storage: Storage, folder: Path) -> Version | None:
