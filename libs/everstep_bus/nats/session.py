@@ -103,7 +103,8 @@ class Session:
     def _lose(self, _: Any) -> None:
         self._lost.set()
         for bound in self._calls:
-            bound.reschedule(asyncio.get_running_loop().time())
+            if not bound.expired():  # one that runs out just now ends by itself
+                bound.reschedule(asyncio.get_running_loop().time())
 
 
 async def discard(client: Client) -> None:
