@@ -23,6 +23,7 @@ from everstep_contract.facts.job import OrderIssued, VerdictReached
 from everstep_contract.facts.member import MemberFormed
 from everstep_contract.facts.worker import WorkerExited
 from support.agent_fleet import Fleet
+from support.agent_home import gone
 from support.kill_ledger import (
     Generations,
     Version,
@@ -191,13 +192,11 @@ class KillHouse:
         self.killed[part] += 1
         match part:
             case "worker":
-                workers = self._named("everstep-worker", self.living)
-                self._kill_pids(chance.sample(workers, min(1, len(workers))))
+                _kill_pids([chance.choice(await self._some("everstep-worker"))])
             case "workers":
-                self._kill_pids(self._named("everstep-worker", self.living))
+                _kill_pids(await self._some("everstep-worker"))
             case "flusher":
-                await eventually(self._flushers, within_seconds=AGAIN_SECONDS)
-                self._kill_pids([chance.choice(self._flushers())])
+                _kill_pids([chance.choice(await self._some("everstep-flush"))])
             case "agent":
                 await self._kill_agents([chance.choice(self.living)])
             case "job":
@@ -208,14 +207,6 @@ class KillHouse:
             case _:
                 assert_never(part)
 
-    def _flushers(self) -> list[int]:
-        return self._named("everstep-flush", self.living)
-
-    def _kill_pids(self, pids: list[int]) -> None:
-        for pid in pids:
-            with suppress(ProcessLookupError):  # the last kill still has its effects
-                os.kill(pid, signal.SIGKILL)
-
     async def _kill_agents(self, indexes: list[int]) -> None:
         """What was committed until then is what a job goes on from of which nobody lives."""
         self.look_at_files()
@@ -224,7 +215,8 @@ class KillHouse:
         for index in indexes:
             self.fleet.agents[index].send_signal(signal.SIGKILL)
             self.living.remove(index)
-        await eventually(lambda: not any(child.is_running() for child in below))
+        for child in below:
+            await gone(child.pid)
         noted = self.noted
         newest = noted.reached().generation
         if not self._names_in(newest) & {f"trainer-{index}" for index in self.living}:
@@ -242,10 +234,18 @@ class KillHouse:
             for seat in order.seats
         }
 
-    def _named(self, name: str, indexes: list[int]) -> list[int]:
-        with suppress(psutil.NoSuchProcess):
-            return [child.pid for child in self._below(indexes) if child.name() == name]
-        return self._named(name, indexes)  # one ended while we looked
+    async def _some(self, name: str) -> list[int]:
+        """Living processes of this name; there soon are some."""
+        found: list[int] = []
+
+        def look() -> bool:
+            with suppress(psutil.NoSuchProcess):  # one ended while we looked
+                below = self._below(self.living)
+                found[:] = [child.pid for child in below if child.name() == name]
+            return bool(found)
+
+        await eventually(look, within_seconds=AGAIN_SECONDS, what=f"no {name}")
+        return found
 
     def _below(self, indexes: list[int]) -> list[psutil.Process]:
         """Everything that these agents have started."""
@@ -303,6 +303,12 @@ class KillHouse:
         for index in self.living:
             async with asyncio.timeout(AGAIN_SECONDS):
                 await self.fleet.agents[index].wait()
+
+
+def _kill_pids(pids: list[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # the last kill still has its effects
+            os.kill(pid, signal.SIGKILL)
 
 
 @asynccontextmanager
