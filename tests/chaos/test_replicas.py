@@ -1,10 +1,12 @@
 """A member is killed, and its partner has what was its own: real agents, one node, fake workers."""
 
+import random
 import signal
 from collections import Counter
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import pytest
 from everstep_contract.facts.checkpoint import ShardPrepared
 from everstep_contract.manifest import ShardKind
 from everstep_trainer.agent.peer import offer_shard
@@ -81,6 +83,22 @@ async def test_a_state_that_is_split_up_survives_the_kill_of_a_member(agents: Fl
     await eventually(lambda: complete(agents), within_seconds=LATE_SECONDS)
     step = max(complete(agents))
     assert saved(agents, "state", step) == saved(agents, "rank", step) == whole(step, 2, SMALL_KIB)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+async def test_whenever_a_member_is_killed_some_step_of_all_parts_is_left(
+    agents: Fleet, seed: int
+) -> None:
+    await training(agents, f"parts-{SMALL_KIB}")
+    await eventually(lambda: together(agents), within_seconds=LATE_SECONDS)
+    last = agents.step(0) + random.Random(seed).randrange(1500)
+    await eventually(lambda: agents.step(0) >= last, within_seconds=LATE_SECONDS)
+    await lose(agents, seed % 2, 1 - seed % 2)
+    await eventually(lambda: complete(agents), within_seconds=LATE_SECONDS)
+    for step in complete(agents):
+        assert saved(agents, "state", step) == whole(step, 2, SMALL_KIB)
+        assert saved(agents, "rank", step) == whole(step, 2, SMALL_KIB)
 
 
 def together(agents: Fleet) -> bool:

@@ -15,6 +15,7 @@ from everstep_runtime.clock import Moment
 
 from everstep_trainer.agent.effects import (
     AskForMarks,
+    Effect,
     ForgetOvertaken,
     GiveSnapshot,
     LookAtSnapshots,
@@ -43,12 +44,16 @@ def begin_anew(state: AgentState, order: Order) -> Turn:
     """With a new order there may be another partner; what was given counts for the old one."""
     if not state.me.has_storage:
         return state, ()
-    alone = len(order.seats) > 1 and _keeper(state) is None and bool(_seat(state))
-    warned: tuple[Warn, ...] = ()
-    if alone and not state.giving.is_alone:
-        warned = (Warn("no_partner", "all members share one node: no copies of their snapshots"),)
-    giving = replace(state.giving, given=(), replicated=None, every=0, is_alone=alone)
-    return replace(state, giving=giving), (*warned, ForgetOvertaken(order.history))
+    before, has_partner = state.giving, _keeper(state) is not None
+    alone = len(order.seats) > 1 and not has_partner and order.seat_of(state.me.incarnation)
+    effects: list[Effect] = [ForgetOvertaken(order.history)]
+    if alone and not before.is_alone:
+        detail = "all members share one node: no copies of their snapshots"
+        effects.append(Warn("no_partner", detail))
+    if before.every and not has_partner:
+        effects.append(AskForMarks(0))
+    giving = replace(before, given=(), replicated=None, every=0, is_alone=bool(alone))
+    return replace(state, giving=giving), tuple(effects)
 
 
 def look_now_and_then(state: AgentState, moment: Moment) -> Turn:
@@ -145,10 +150,6 @@ def why_not_keep(state: AgentState, offer: Offer, host: str) -> str:
     if offer.generation > order.generation or is_void(offer, order.history):
         return f"generation {offer.generation} has no step {offer.step}"
     return ""
-
-
-def _seat(state: AgentState) -> Seat | None:
-    return state.order.seat_of(state.me.incarnation) if state.order else None
 
 
 def _keeper(state: AgentState) -> Seat | None:

@@ -4,6 +4,7 @@ import pytest
 from everstep_contract.identity import Endpoint
 from everstep_trainer.agent.config import AgentSettings, me
 from everstep_trainer.agent.flags import Command, UsageError
+from everstep_trainer.agent.model import Replication
 from everstep_trainer.agent.spawning import Program
 
 PEER = Endpoint(host="127.0.0.1", port=7000)
@@ -96,3 +97,14 @@ def test_an_address_must_be_numeric() -> None:
 def test_without_a_folder_for_checkpoints_none_is_written(root: str, has_storage: bool) -> None:
     given = settings(job_name="llama", checkpoint_root=root)
     assert me(given, COMMAND, PEER).has_storage is has_storage
+
+
+def test_what_is_copied_to_a_partner_is_as_it_was_set() -> None:
+    chosen = settings(
+        job_name="llama",
+        replicate_bytes_per_second="2000000",
+        replicate_within_node="true",
+        replicas_limit_bytes="5",
+    )
+    expected = Replication(within_node=True, bytes_per_second=2000000, limit_bytes=5)
+    assert me(chosen, COMMAND, PEER).replication == expected

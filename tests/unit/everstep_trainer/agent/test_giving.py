@@ -129,6 +129,13 @@ def test_the_longest_period_of_all_members_counts_until_the_next_order() -> None
     assert core.done(AskForMarks)[-1] == AskForMarks(16)
 
 
+def test_without_a_partner_nothing_is_marked_any_more() -> None:
+    core = stepping()
+    see(core, PART)
+    core.order(make_order(2, (0,)))
+    assert core.done(AskForMarks)[-1] == AskForMarks(0)
+
+
 def test_a_copy_has_twice_the_time_that_the_last_one_took() -> None:
     assert period(step_seconds=0.1, seconds=0.0) == 32
     assert period(step_seconds=0.1, seconds=30.0) == 1024
