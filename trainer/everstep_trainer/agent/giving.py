@@ -1,4 +1,4 @@
-"""What a partner keeps for this member, so that its death does not take it along (T1).
+"""What a partner keeps for this member, so that its death does not take it along.
 
 Every rank's own shard, and each part of a state that is split up: a state that all members hold
 needs no copy.
