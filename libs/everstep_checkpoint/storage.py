@@ -16,12 +16,13 @@ import errno
 import fcntl
 import glob
 import os
+import re
 import secrets
 import shutil
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import xxhash
 from everstep_contract.identity import JobKey
@@ -51,6 +52,9 @@ CHUNK_BYTES: Final = 8 << 20
 _ATTEMPT: Final = ".tmp-"
 _TRASH: Final = ".trash-"
 _LINEAGE_DIGITS: Final = 8
+_FOLDER: Final = re.compile(
+    r"g(?P<generation>[0-9]{1,18})-s(?P<step>[0-9]{1,18})-(?P<lineage>[0-9a-f]+)"
+)
 
 
 def write_shard(folder: Path, file: str, chunks: Iterable[memoryview | bytes]) -> ShardFile:
@@ -133,8 +137,26 @@ def verify_shard(
 
 def folder_name(manifest: Manifest) -> str:
     """What the folder of a committed checkpoint is called."""
-    lineage = xxhash.xxh3_64(manifest.lineage.encode()).hexdigest()[:_LINEAGE_DIGITS]
-    return f"{checkpoint_name(manifest.generation, manifest.step)}-{lineage}"
+    return f"{checkpoint_name(manifest.generation, manifest.step)}-{_digits(manifest.lineage)}"
+
+
+class SaveName(NamedTuple):
+    """What the name of a checkpoint's folder tells, whatever has become of its manifest."""
+
+    generation: int
+    step: int
+
+
+def save_in(folder: Path, lineage: str) -> SaveName | None:
+    """Of which save a folder is by its name; None if it is none of this lineage."""
+    found = _FOLDER.fullmatch(folder.name)
+    if not found or found["lineage"] != _digits(lineage):
+        return None
+    return SaveName(int(found["generation"]), int(found["step"]))
+
+
+def _digits(lineage: str) -> str:
+    return xxhash.xxh3_64(lineage.encode()).hexdigest()[:_LINEAGE_DIGITS]
 
 
 class Storage:

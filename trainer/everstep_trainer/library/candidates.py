@@ -1,11 +1,12 @@
 """Which checkpoints a job may be restored from, by what lies in its folder alone."""
 
 import logging
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from everstep_checkpoint.storage import Storage
-from everstep_checkpoint.validity import eligible
+from everstep_checkpoint.storage import Storage, save_in
+from everstep_checkpoint.validity import Listed, eligible, is_void
 from everstep_contract.identity import JobKey
 from everstep_contract.manifest import Manifest
 from everstep_contract.record import GenerationStart
@@ -24,7 +25,8 @@ def candidates(
 ) -> tuple[Manifest, ...]:
     """What the job may be restored from, best first; the log tells what is not, and why.
 
-    That the files are what was written, only reading them tells.
+    That the files are what was written, only reading them tells. So where nothing better is left,
+    those are tried in which somebody found damage: it may be his node that is damaged.
 
     Args:
         root: Folder of the checkpoints of all jobs.
@@ -35,29 +37,46 @@ def candidates(
         watch: Looks on, and may end it.
 
     Raises:
-        DamagedError: The job's folder cannot be read: nobody knows whether there are checkpoints.
+        DamagedError: The job's folder cannot be read: nobody knows whether there are checkpoints;
+            or there are none but some whose manifests cannot be read.
     """
     storage = Storage(root)
     errands = Errands(root / job.token, partial(watch.guard, 0), watch.silence_seconds)
     try:
-        found, damaged, uncommitted = errands.do(
-            lambda: (*storage.manifests(job), storage.uncommitted(job))
+        listed, unreadable, uncommitted = errands.do(
+            lambda: (*storage.listed(job), storage.uncommitted(job))
         )
     finally:
         errands.end()
-    good = eligible(found, lineage, history)
-    for error in damaged:
+    starts = {*history, *_told(listed, lineage)}
+    trusted = eligible([one.manifest for one in listed if not one.marks.damage], lineage, starts)
+    good = trusted or eligible([one.manifest for one in listed], lineage, starts)
+    for error in unreadable:
         log.warning("not restored from: %s", error)
     for folder in uncommitted:
         log.warning("not restored from: %s: it was never committed", folder)
-    for manifest in found:
-        if manifest not in good:
-            own = manifest.lineage == lineage
-            why = (
-                "training has gone back to before it"
-                if own
-                else f"of the job with uid {manifest.lineage}, see EVERSTEP_RESUME_FROM"
-            )
-            level = logging.INFO if own else logging.WARNING
-            log.log(level, "not restored from: %s: %s", storage.folder(manifest), why)
+    for one in listed:
+        if one.manifest not in trusted:
+            level, why = _why_not(one, lineage, starts)
+            how = "only tried" if one.manifest in good else "not restored from"
+            log.log(level, "%s: %s: %s", how, storage.folder(one.manifest), why)
+    for error in () if good else unreadable:
+        save = save_in(error.path.parent, lineage)
+        if save and not is_void(save, starts):
+            raise error
     return good
+
+
+def _told(listed: Iterable[Listed], lineage: str) -> set[GenerationStart]:
+    """Starts of a job's generations that its manifests tell, of whatever use they are else."""
+    own = (one.manifest for one in listed if one.manifest.lineage == lineage)
+    return {start for manifest in own for start in manifest.history}
+
+
+def _why_not(one: Listed, lineage: str, starts: Iterable[GenerationStart]) -> tuple[int, str]:
+    uid = one.manifest.lineage
+    if uid != lineage:
+        return logging.WARNING, f"of the job with uid {uid}, see EVERSTEP_RESUME_FROM"
+    if is_void(one.manifest, starts):
+        return logging.INFO, "training has gone back to before it"
+    return logging.WARNING, one.marks.damage

@@ -5,6 +5,7 @@ from the objects of the last generation into new ones; `restore` is its inverse.
 no part of it: they are the process's own.
 """
 
+import copy
 import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -94,7 +95,7 @@ class Replica:
         for name, optimizer in self.optimizers.items():
             self._restore(name, optimizer, state[name])
         for name, thing in self.others.items():
-            thing.load_state_dict(state[name])
+            thing.load_state_dict(_own(state[name]))
 
     def holds_the_objects_of(self, other: "Replica") -> bool:
         """Whether both are the very same objects, so that nothing is to be carried over."""
@@ -221,7 +222,7 @@ def capture_options(optimizer: Optimizer) -> list[dict[str, Any]]:
 def restore_options(optimizer: Optimizer, options: list[dict[str, Any]]) -> None:
     """Set what `capture_options` gave."""
     for group, entry in zip(optimizer.param_groups, options, strict=True):
-        group.update(entry)
+        group.update(_own(entry))
 
 
 def _taken_over(value: Any, old: Any) -> Any:
@@ -234,4 +235,13 @@ def _taken_over(value: Any, old: Any) -> Any:
 
 
 def _own(value: Any) -> Any:
-    return value.clone() if isinstance(value, torch.Tensor) else value
+    """The same with tensors of its own: those it has may lie in memory that is written over."""
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        own = copy.copy(value)
+        own.update((key, _own(item)) for key, item in value.items())
+        return own
+    if type(value) in (list, tuple):
+        return type(value)(map(_own, value))
+    return value

@@ -131,3 +131,34 @@ def test_what_somebody_found_damaged_is_passed_over_and_named(
     Storage(tmp_path).mark(manifest, damage="its hash is another")
     assert found(tmp_path) == ["g1-s100"]
     assert f"{folder}: its hash is another" in caplog.text
+
+
+def test_where_all_are_said_to_be_damaged_they_are_tried_before_a_job_begins_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever said so may have had a bad mount; and what is loaded is verified anyway."""
+    for step in (100, 120):
+        folder, manifest = save(tmp_path, step=step)
+        Storage(tmp_path).mark(manifest, damage="No such file or directory")
+    assert found(tmp_path) == ["g1-s120", "g1-s100"]
+    assert f"only tried: {folder}: No such file" in caplog.text
+    assert found(tmp_path, start(2, 110)) == ["g1-s100"]
+
+
+def test_where_no_manifest_can_be_read_nobody_takes_it_for_a_job_without_checkpoints(
+    tmp_path: Path,
+) -> None:
+    folder, _ = save(tmp_path, step=120)
+    (folder / MANIFEST).write_text("{")
+    with pytest.raises(DamagedError, match="no manifest"):
+        found(tmp_path)
+    assert found(tmp_path, start(2, 110)) == []
+    assert candidates(tmp_path, JOB, "uid-2") == ()
+
+
+def test_r26_a_damaged_checkpoint_still_tells_where_training_went_back_to(tmp_path: Path) -> None:
+    save(tmp_path, step=100)
+    save(tmp_path, step=120)
+    _, newest = save(tmp_path, generation=2, step=115, history=(start(2, 110),))
+    Storage(tmp_path).mark(newest, damage="its hash is another")
+    assert found(tmp_path) == ["g1-s100"]

@@ -115,3 +115,34 @@ def test_a_compiled_model_is_tracked_as_the_model_it_wraps() -> None:
 
     model = nn.Linear(3, 3)
     assert Replica({"model": OptimizedModule(model)}).modules["model"] is model
+
+
+class Averages:
+    """Keeps what it is given, as scripts do."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {"means": [torch.zeros(2)]}
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.kept
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.kept = state
+
+
+def odd_parts() -> dict[str, Any]:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=torch.tensor(0.1))
+    optimizer.state[model.weight] = {"directions": [torch.ones(2)], "by": {"name": torch.ones(2)}}
+    return {"model": model, "optimizer": optimizer, "averages": Averages()}
+
+
+def test_no_tensor_of_what_was_restored_is_kept_however_deep_it_lies() -> None:
+    """It may lie in a slot, which the next snapshot but one writes over."""
+    packed = pack(Replica(odd_parts()).capture(), "state").frozen()
+    target = Replica(odd_parts())
+    target.restore(unpack(packed))
+    before = pack(target.capture(), "state").frozen()
+    for tensor in packed.tensors.values():
+        tensor.fill_(7)
+    assert before.equals(pack(target.capture(), "state"))
