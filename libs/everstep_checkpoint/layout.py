@@ -11,6 +11,7 @@ come first, so that every tensor is aligned where the file is mapped.
 
 import json
 import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -31,6 +32,7 @@ DTYPE_BYTES: Final[Mapping[str, int]] = {
     "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1,
 }  # fmt: skip
 """Bytes of an element, by safetensors' name of its type."""
+_METADATA: Final = "__metadata__"
 _LENGTH: Final = struct.Struct("<Q")
 
 
@@ -96,12 +98,15 @@ def lay_out(pieces: Sequence[Piece], state: str, *, header_bytes: int = 0) -> La
         header_bytes: The least that the header has, so that other states find room in it.
 
     Raises:
-        ValueError: Two pieces have one name, or one has a type that the format lacks.
+        ValueError: Two pieces have one name, or one has a name or type that the format lacks; or
+            nobody could read the header, so large is it.
     """
-    names = [piece.name for piece in pieces]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"two tensors are called {twice[0]!r}")
+    counts = Counter(piece.name for piece in pieces)
+    for name, count in counts.items():
+        if count > 1:
+            raise ValueError(f"two tensors are called {name!r}")
+    if _METADATA in counts:
+        raise ValueError(f"no tensor can be called {_METADATA!r}")
     ordered = tuple(sorted(pieces, key=lambda p: (-_element_bytes(p), p.name)))
     fields: dict[str, Any] = {}
     begins, end = {}, 0
@@ -115,6 +120,11 @@ def lay_out(pieces: Sequence[Piece], state: str, *, header_bytes: int = 0) -> La
     least = len(before) + len(text) + len(after)
     size = max(header_bytes, least)
     padded = text.ljust(len(text) + size + -size % PAGE_BYTES - least)
+    if len(before) + len(padded) + len(after) > MAX_HEADER_BYTES:
+        raise ValueError(
+            f"what is no tensor takes {len(text)} bytes as JSON, and with the names of "
+            f"{len(pieces)} tensors no more than {MAX_HEADER_BYTES} are possible"
+        )
     header = before + padded + after
     header = _LENGTH.pack(len(header) - _LENGTH.size) + header[_LENGTH.size :]
     places = {name: len(header) + begin for name, begin in begins.items()}
@@ -128,7 +138,7 @@ def _frame(ordered: Sequence[Piece], fields: Mapping[str, Any]) -> tuple[bytes, 
         **DCP_VERSION,
         DCP_SHARDING_KEY: json.dumps({p.name: {"saved_offsets": _offsets(p)} for p in ordered}),
     }
-    before = f'{{"__metadata__": {json.dumps(metadata)[:-1]}, "{STATE_KEY}": '
+    before = f'{{"{_METADATA}": {json.dumps(metadata)[:-1]}, "{STATE_KEY}": '
     after = f"}}, {json.dumps(fields)[1:]}" if fields else "}}"
     return bytes(_LENGTH.size) + before.encode(), after.encode()
 
@@ -163,7 +173,7 @@ def parse_layout(source: Path, begin: bytes | memoryview, total_bytes: int) -> L
         raise DamagedError(source, f"its header of {length} bytes is cut off")
     try:
         fields = json.loads(text)
-        metadata = fields.pop("__metadata__")
+        metadata = fields.pop(_METADATA)
         offsets = json.loads(metadata[DCP_SHARDING_KEY])
         pieces = tuple(
             Piece(

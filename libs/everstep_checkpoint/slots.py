@@ -126,11 +126,15 @@ class SlotPair:
         good = [(slot, word) for slot, word in words if word.state == "ready"]
         return tuple(sorted(good, key=lambda found: found[1].version, reverse=True))
 
-    def begin(self) -> int | None:
-        """Take a slot to write into; None if both are in use: then this snapshot is left out."""
+    def begin(self, needed: tuple[int, int] | None = None) -> int | None:
+        """Take a slot to write into; None if both are in use: then this snapshot is left out.
+
+        Args:
+            needed: The version that stays, if it is there; else the newest does.
+        """
         good = self.ready()
-        newest = good[0][0] if good else None
-        free = [slot for slot in range(SLOTS) if slot != newest and not self._is_held(slot)]
+        stays = [slot for slot, word in good if word.version == needed] or [slot for slot, _ in good]
+        free = [slot for slot in range(SLOTS) if slot not in stays[:1] and not self._is_held(slot)]
         if not free:
             return None
         slot = min(free, key=lambda one: self.word(one).version)

@@ -1,11 +1,12 @@
 """The bytes of a shard."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 from everstep_checkpoint.errors import DamagedError
-from everstep_checkpoint.layout import PAGE_BYTES, Piece, lay_out, read_layout
+from everstep_checkpoint.layout import MAX_HEADER_BYTES, PAGE_BYTES, Piece, lay_out, read_layout
 
 PIECES = (
     Piece("model.bias", "BF16", (3,)),
@@ -76,3 +77,20 @@ def test_any_flipped_bit_of_a_header_is_noticed(tmp_path: Path) -> None:
             assert read_layout(path) != lay_out(_with_offsets(), STATE)
         except DamagedError:
             continue
+
+
+def test_a_header_that_nobody_could_read_is_refused_when_it_is_written() -> None:
+    with pytest.raises(ValueError, match="what is no tensor takes 100000002 bytes"):
+        lay_out([], "x" * MAX_HEADER_BYTES)
+
+
+def test_no_tensor_takes_the_name_of_the_metadata() -> None:
+    with pytest.raises(ValueError, match="no tensor can be called '__metadata__'"):
+        lay_out([Piece("__metadata__", "F32", ())], "{}")
+
+
+def test_a_state_of_very_many_tensors_is_laid_out_at_once() -> None:
+    pieces = [Piece(f"experts.{number}.weight", "F32", (1,)) for number in range(30_000)]
+    began = time.process_time()
+    lay_out(pieces, "{}")
+    assert time.process_time() - began < 10

@@ -44,14 +44,23 @@ class Memory:
         self._views: list[Tensors] = []
         self._laid_out = set[int]()  # slots whose header is this layout's
 
-    def write(self, packed: Packed, version: Version, shard: int, shards: int) -> bool:
+    def write(
+        self,
+        packed: Packed,
+        version: Version,
+        shard: int,
+        shards: int,
+        needed: Version | None = None,
+    ) -> bool:
         """Copy a state into a free slot; False, and nothing done, if there is none.
+
+        ``needed`` is the version that stays, if it is there; else the newest does.
 
         Raises:
             NoRoomError: It needs more memory than there is.
         """
         layout, state = self._prepare(packed)
-        slot = self._pair.begin()
+        slot = self._pair.begin((needed.generation, needed.step) if needed else None)
         if slot is None:
             return False
         memory, targets = self._slots[slot], self._views[slot]
@@ -179,7 +188,9 @@ class Snapshots:
             NoRoomError: It needs more memory than there is.
         """
         began = time.perf_counter()
-        kept = self._rank.write(Packed(own, {}), version, place.rank, place.world_size)
+        # what belongs to a state that stays because there is no place for another one stays too
+        needed = next(iter(self._state.versions()), None)
+        kept = self._rank.write(Packed(own, {}), version, place.rank, place.world_size, needed)
         if kept and place.local_rank == 0:
             kept = self._state.write(capture(), version, 0, 1)
         self.seconds = time.perf_counter() - began

@@ -31,3 +31,21 @@ def test_a_snapshot_that_is_due_is_not_written_over_where_it_is_to_be_read(
     assert [word.step for _, word in state.ready()] == states
     state.close()
     own.close()
+
+
+def test_what_a_rank_has_for_itself_stays_as_long_as_the_state_that_it_belongs_to() -> None:
+    """While a state is slowly written, the other one is all that can be gone back to."""
+    state, own = SlotPair.create("state"), SlotPair.create("rank")
+    snapshots, place = Snapshots(state, own, CpuCopier()), Place(0, 1, 0, CPU)
+    snapshots.take(Version(1, 1), place, packed, '"of step 1"')
+    state.hold(0, until_ns=2**62)
+    for step in range(2, 7):
+        kept = snapshots.take(Version(1, step), place, packed, f'"of step {step}"')
+        assert kept == (step == 2)
+        assert snapshots.newest() == Version(1, 2)
+        assert snapshots.read_own(Version(1, 2), place) == '"of step 2"'
+    state.hold(0, until_ns=0)
+    assert snapshots.take(Version(1, 7), place, packed, '"of step 7"')
+    assert snapshots.read_own(snapshots.newest(), place) == '"of step 7"'
+    state.close()
+    own.close()
