@@ -133,7 +133,9 @@ class SlotPair:
             needed: The version that stays, if it is there; else the newest does.
         """
         good = self.ready()
-        stays = [slot for slot, word in good if word.version == needed] or [slot for slot, _ in good]
+        stays = [slot for slot, word in good if word.version == needed] or [
+            slot for slot, _ in good
+        ]
         free = [slot for slot in range(SLOTS) if slot not in stays[:1] and not self._is_held(slot)]
         if not free:
             return None

@@ -40,7 +40,11 @@ class Answers:
         return ListCheckpointsReply(checkpoints=tuple(rows), omitted=len(found) - len(rows))
 
     async def pin(self, query: PinCheckpoint) -> CheckpointPinned | Refused:
-        """Keep a checkpoint, or no longer."""
+        """Keep a checkpoint, or no longer; what is pinned is not being deleted just then."""
+        async with self._index.changing:
+            return await self._pin(query)
+
+    async def _pin(self, query: PinCheckpoint) -> CheckpointPinned | Refused:
         found = self._index.find(query.job, query.checkpoint, query.lineage)
         if len(found) != 1:
             whose = [one.manifest.lineage for one in found]

@@ -141,3 +141,17 @@ async def test_a_stopped_flusher_tells_nothing_more(desk: Desk) -> None:
     await gone(pid)
     assert desk.heard == []
     assert desk.can_take_a_snapshot
+
+
+async def test_a_root_that_is_gone_is_not_made_anew_where_it_was(tmp_path: Path) -> None:
+    """Else a job whose storage was unmounted would find no checkpoints there, and begin anew."""
+    desk = Desk(tmp_path / "unmounted")
+    flusher = await desk.write(desk.keep(1))
+    await eventually(lambda: desk.heard)
+    (heard,) = desk.heard
+    assert isinstance(heard, ShardUnwritten)
+    assert heard.trouble == "unwritable"
+    assert not desk.folder.exists()
+    desk.flushing.stop()
+    await gone(flusher)
+    desk.memory.close()

@@ -1,5 +1,7 @@
 """What the indexer does after the commit: reads back, marks, answers, pins, prunes, collects."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from everstep_contract.checkpoint_queries import (
     PruneCheckpointsReply,
 )
 from everstep_contract.facts.checkpoint import CheckpointDamaged, SaveFailed
+from everstep_contract.manifest import Manifest
 from support.bus_worlds import BusWorld
 from support.indexing import committed, indexed, indexer, is_latest, keeping, verified, written
 from support.jobs import JOB, NOW, member
@@ -170,6 +173,40 @@ async def test_a_pin_is_undone_and_a_name_that_is_none_is_refused(
             CheckpointPinned,
             timeout_seconds=ASK_SECONDS,
         )
+
+
+async def test_what_was_just_pinned_is_not_deleted_by_a_pruning_that_had_begun(
+    kept: dict[int, Path], person: Bus, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_go_on = threading.Event(), threading.Event()
+    set_aside = storage.set_aside
+
+    def slow(manifest: Manifest) -> Path:
+        begun.set()
+        may_go_on.wait(ASK_SECONDS)
+        return set_aside(manifest)
+
+    monkeypatch.setattr(storage, "set_aside", slow)
+    for manifest in storage.manifests()[0][:2]:
+        storage.mark(manifest, damage="cut short")
+    pin = PinCheckpoint(job=JOB, checkpoint="g1-s200")
+    async with asyncio.TaskGroup() as group:
+        prune = PruneCheckpoints(dry_run=False)
+        ask = person.ask(prune, PruneCheckpointsReply, timeout_seconds=2 * ASK_SECONDS)
+        group.create_task(ask)
+        assert await asyncio.to_thread(begun.wait, ASK_SECONDS)
+        asked = group.create_task(_is_pinned(person, pin))
+        await asyncio.wait([asked], timeout=0.5)
+        may_go_on.set()
+    assert asked.result() == (200 in {one.manifest.step for one in storage.listed()[0]})
+
+
+async def _is_pinned(person: Bus, pin: PinCheckpoint) -> bool:
+    try:
+        await person.ask(pin, CheckpointPinned, timeout_seconds=2 * ASK_SECONDS)
+    except QueryRefusedError:
+        return False
+    return True
 
 
 async def test_a_list_has_the_best_first_and_what_each_is_good_for(

@@ -110,8 +110,10 @@ class _Flusher:
 
     def _write(self, request: Request, pair: SlotPair) -> Written | Unwritten:
         began, pieces = time.monotonic(), self._pieces(request, pair)
+        folder = Path(request.folder)
         try:
-            shard = write_shard(Path(request.folder), request.file, pieces)
+            folder.parent.mkdir(exist_ok=True)  # of the job; not the root, which may be unmounted
+            shard = write_shard(folder, request.file, pieces)
         except StorageFullError as error:
             return Unwritten("full", str(error))
         except OverwrittenError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import torch
-from everstep_checkpoint.layout import PAGE_BYTES, Layout, lay_out, parse_layout
+from everstep_checkpoint.layout import MAX_HEADER_BYTES, PAGE_BYTES, Layout, lay_out, parse_layout
 from everstep_checkpoint.slots import CONTROL_BYTES, SLOTS, SlotPair, Word
 from everstep_checkpoint.validity import is_void
 from everstep_contract.record import GenerationStart
@@ -118,7 +118,9 @@ class Memory:
     def _lay_out(self, packed: Packed) -> tuple[Layout, bytes]:
         pieces = [piece_of(name, tensor) for name, tensor in packed.tensors.items()]
         short = lay_out(pieces, packed.text)
-        layout = lay_out(pieces, packed.text, header_bytes=len(short.header) + ROOM_BYTES)
+        room_bytes = max(ROOM_BYTES, len(short.header))  # twice as much: what grows goes on growing
+        header_bytes = min(len(short.header) + room_bytes, MAX_HEADER_BYTES)
+        layout = lay_out(pieces, packed.text, header_bytes=header_bytes)
         if layout.total_bytes > self._pair.slot_bytes:
             self._slots, self._views = [], []
             self._pair.resize(layout.total_bytes)

@@ -1,5 +1,7 @@
 """What a worker keeps in memory, and that what is to be durable stays until its agent has it."""
 
+from functools import partial
+
 import pytest
 import torch
 from everstep_checkpoint.slots import SlotPair
@@ -47,5 +49,19 @@ def test_what_a_rank_has_for_itself_stays_as_long_as_the_state_that_it_belongs_t
     state.hold(0, until_ns=0)
     assert snapshots.take(Version(1, 7), place, packed, '"of step 7"')
     assert snapshots.read_own(snapshots.newest(), place) == '"of step 7"'
+    state.close()
+    own.close()
+
+
+def test_a_state_whose_text_grows_and_grows_is_seldom_given_new_memory() -> None:
+    """New memory holds no snapshot, and whoever was reading the old one is left with nothing."""
+    state, own = SlotPair.create("state"), SlotPair.create("rank")
+    snapshots, place = Snapshots(state, own, CpuCopier()), Place(0, 1, 0, CPU)
+    sizes = set()
+    for step in range(1, 101):
+        grown = pack({"log": "x" * 4096 * step}, "state")
+        snapshots.take(Version(1, step), place, partial(Packed, grown.text, {}), "{}")
+        sizes.add(state.slot_bytes)
+    assert len(sizes) < 10
     state.close()
     own.close()
