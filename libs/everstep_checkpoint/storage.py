@@ -243,6 +243,15 @@ class Storage:
                     damaged.append(error)
         return found, damaged
 
+    def newest_generation(self, job: JobKey, lineage: str) -> int:
+        """The highest generation that a folder of this life of a job is named by; 0 for none.
+
+        Raises:
+            OSError: The folder cannot be looked into.
+        """
+        saves = (save_in(folder, lineage) for folder in entries(self._of(job)))
+        return max((save.generation for save in saves if save), default=0)
+
     def uncommitted(self, job: JobKey) -> list[Path]:
         """Folders of a job that are no checkpoints: a save is going on, or was cut off."""
         names = (_ATTEMPT, "g")

@@ -46,6 +46,11 @@ class MemberReport(Message):
     generation: Generation = Field(description="Of the newest order obeyed; 0: none.")
     verdict_id: str = Field(default="", max_length=253)
     left_generation: Generation = Field(default=0, description="Newest generation left (R21).")
+    saved_generation: Generation = Field(
+        default=0,
+        description="Highest generation that checkpoints of this life of the job are of: the next "
+        "is higher, even if the bus has forgotten the job (R5).",
+    )
     step: Step = Field(description="Newest step completed by every worker of the member.")
     step_begun: Step = Field(description="Newest step begun by any worker of the member.")
     replicated_step: Step | None = Field(

@@ -40,9 +40,10 @@ def gang(view: JobView) -> GangSpec | None:
 
 
 def next_generation(view: JobView) -> int:
-    """1 + the highest generation heard of anywhere: memory, record, annotation, agents (R5)."""
-    reported = (member.report.generation for member in view.members.values())
-    return 1 + max(view.known_generation, view.generation, *reported, 0)
+    """1 + the highest heard of anywhere: memory, record, annotation, agents, storage (R5)."""
+    reports = [member.report for member in view.members.values()]
+    known = [max(report.generation, report.saved_generation) for report in reports]
+    return 1 + max(view.known_generation, view.generation, *known, 0)
 
 
 def candidates(view: JobView, policy: Policy, now: Moment) -> tuple[Seat, ...]:

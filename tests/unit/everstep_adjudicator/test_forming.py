@@ -44,6 +44,13 @@ def test_r5_the_number_exceeds_what_living_agents_report() -> None:
     assert next_generation(room.view) == 9
 
 
+def test_r5_a_job_that_the_bus_forgot_goes_on_above_the_generations_that_it_saved() -> None:
+    room = running()
+    first, *_ = room.agents
+    room.fold(room.report_of(first, saved_generation=7))
+    assert next_generation(room.view) == 8
+
+
 def test_r9_a_refused_order_teaches_its_number() -> None:
     room = running()
     refused = OrderRefused(

@@ -57,6 +57,18 @@ def test_a_committed_checkpoint_is_found_and_whole(tmp_path: Path) -> None:
     storage.verify(manifest)
 
 
+def test_r5_the_generations_of_a_jobs_life_are_known_by_the_names_of_folders(
+    tmp_path: Path,
+) -> None:
+    storage = Storage(tmp_path)
+    assert storage.newest_generation(JOB, "uid-1") == 0
+    for generation in (9, 12):
+        storage.commit(prepared(storage, generation=generation))
+    prepared(storage, generation=40)  # an attempt is nothing yet
+    assert storage.newest_generation(JOB, "uid-1") == 12
+    assert storage.newest_generation(JOB, "uid-2") == 0
+
+
 def test_an_attempt_is_no_checkpoint(tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     prepared(storage)

@@ -14,6 +14,7 @@ from typing import Final
 from everstep_bus.errors import AccessDeniedError
 from everstep_bus.interface import Bus
 from everstep_bus.nats import connect
+from everstep_checkpoint.storage import Storage
 from everstep_contract.clients import agent_client_name
 from everstep_contract.identity import Endpoint
 from everstep_runtime.clock import SystemClock
@@ -43,6 +44,9 @@ def launch(command: Command, zygote: Zygote, environ: Mapping[str, str]) -> int:
         root = _writable_folder("EVERSTEP_CHECKPOINT_ROOT=", settings.checkpoint_root)
         listener = _listen(settings)
         born = _me(command, settings, listener, environ)
+        if root is not None:
+            saved = Storage(root).newest_generation(born.job, born.member.job_uid)
+            born = replace(born, saved_generation=saved)
         configure_logs("agent", instance=born.incarnation, level=settings.log_level)
         life = Life(born, zygote, listener, born.job.name, command.log_dir, root)
         return asyncio.run(_run(life, settings))

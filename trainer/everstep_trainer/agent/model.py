@@ -76,7 +76,12 @@ class Replication:
 
 @dataclass(frozen=True)
 class Me:
-    """What never changes in the life of an agent; ``has_storage``: checkpoints have a place."""
+    """What never changes in the life of an agent.
+
+    Attributes:
+        has_storage: Checkpoints have a place.
+        saved_generation: The highest that its job has checkpoints of.
+    """
 
     job: JobKey
     member: Member
@@ -86,6 +91,7 @@ class Me:
     rung: Rung = "in_process"
     scheduler_world_size: int | None = None
     has_storage: bool = False
+    saved_generation: int = 0
     limits: Limits = field(default_factory=Limits)
     replication: Replication = Replication()
 

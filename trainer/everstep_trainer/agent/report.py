@@ -89,6 +89,7 @@ def report(state: AgentState, store: Endpoint, moment: Moment) -> tuple[AgentSta
         generation=state.generation,
         verdict_id=state.verdict_id,
         left_generation=state.left_generation,
+        saved_generation=state.me.saved_generation,
         step=min(worker.step for worker in state.workers),
         step_begun=max(_step_begun(worker) for worker in state.workers),
         replicated_step=state.giving.replicated_step(state.generation),

@@ -4,7 +4,6 @@ What the script leaves open follows a plan by what was measured. All ranks measu
 worst of it, after the same steps, so they have the same plan.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,6 @@ from everstep_checkpoint.cadence import MEMBER_MTBF_SECONDS, Measured, job_mtbf_
 from everstep_checkpoint.cadence import Cadence as Plan
 
 from everstep_trainer.library.errors import LaunchError
-
-log = logging.getLogger("everstep")
 
 ROOT_VARIABLE: Final = "EVERSTEP_CHECKPOINT_ROOT"
 RESUME_VARIABLE: Final = "EVERSTEP_RESUME_FROM"
@@ -54,9 +51,14 @@ class Wish:
 
     @classmethod
     def of(
-        cls, snapshot_every: int | None, checkpoint_every: int | None, environ: Mapping[str, str]
+        cls,
+        snapshot_every: int | None,
+        checkpoint_every: int | None,
+        environ: Mapping[str, str],
+        *,
+        is_alone: bool = False,
     ) -> "Wish":
-        """As the script asks for.
+        """As the script asks for; whoever trains alone needs no folder, as nobody would commit.
 
         Raises:
             LaunchError: A number is negative, or checkpoints have no folder to go to.
@@ -65,9 +67,11 @@ class Wish:
             ("snapshot_every", snapshot_every),
             ("checkpoint_every", checkpoint_every),
         ):
-            if every is not None and every < 0:
-                raise LaunchError(f"{name} is {every}: a number of steps, or 0 for never")
+            if every is not None and (not isinstance(every, int) or every < 0):
+                raise LaunchError(f"{name} is {every}: a whole number of steps, or 0 for never")
         root = checkpoint_root(environ)
+        if is_alone:
+            return cls(snapshot_every, checkpoint_every or 0)
         if checkpoint_every and root is None:
             raise LaunchError(
                 f"checkpoint_every is {checkpoint_every}, but {ROOT_VARIABLE} names no folder"
@@ -113,18 +117,23 @@ class Pacer:
         """Whether all ranks are to compare what they measured before the step after ``step``."""
         return self.wish.is_open and step - self._start in PLAN_AFTER
 
-    def follow(self, every_rank: Sequence[Sequence[int]]) -> None:
-        """Plan by the slowest: of each rank nanoseconds of a step, of a stall and of a flush."""
+    def follow(self, every_rank: Sequence[Sequence[int]]) -> str:
+        """Plan by the slowest: of each rank nanoseconds of a step, of a stall and of a flush.
+
+        Returns:
+            The plan in words; empty if it is what it was.
+        """
         step, stall, flush = (max(column) / 1e9 for column in zip(*every_rank, strict=True))
         mtbf = job_mtbf_seconds(MEMBER_MTBF_SECONDS, self._members)
         found = plan(Measured(step, stall, flush, mtbf))
-        if found is not None and found != self._plan:
-            self._plan = found
-            log.info(
-                "a snapshot every %d steps, a checkpoint every %d: a step takes %.3g s, a snapshot "
-                "%.3g s, a checkpoint %.3g s",
-                *(found.snapshot_every, found.checkpoint_every, step, stall, flush),
-            )
+        if found is None or found == self._plan:
+            return ""
+        self._plan = found
+        return (
+            f"a snapshot every {found.snapshot_every} steps, a checkpoint every "
+            f"{found.checkpoint_every}: a step takes {step:.3g} s, a snapshot {stall:.3g} s, "
+            f"a checkpoint {flush:.3g} s"
+        )
 
     def _checkpoint_every(self) -> int:
         if self.wish.checkpoint_every is not None:

@@ -56,14 +56,21 @@ def candidates(
     for folder in uncommitted:
         log.warning("not restored from: %s: it was never committed", folder)
     for one in listed:
-        if one.manifest not in trusted:
-            level, why = _why_not(one, lineage, starts)
+        if one.manifest not in trusted and one.manifest.lineage == lineage:
+            level, why = _why_not(one, starts)
             how = "only tried" if one.manifest in good else "not restored from"
             log.log(level, "%s: %s: %s", how, storage.folder(one.manifest), why)
     for error in () if good else unreadable:
         save = save_in(error.path.parent, lineage)
         if save and not is_void(save, starts):
             raise error
+    lives = sorted({one.manifest.lineage for one in listed} - {lineage})
+    if lives and not good:
+        log.warning(
+            "no checkpoint of this life of the job, %s, but of %s (EVERSTEP_RESUME_FROM)",
+            lineage,
+            ", ".join(lives),
+        )
     return good
 
 
@@ -73,10 +80,7 @@ def _told(listed: Iterable[Listed], lineage: str) -> set[GenerationStart]:
     return {start for manifest in own for start in manifest.history}
 
 
-def _why_not(one: Listed, lineage: str, starts: Iterable[GenerationStart]) -> tuple[int, str]:
-    uid = one.manifest.lineage
-    if uid != lineage:
-        return logging.WARNING, f"of the job with uid {uid}, see EVERSTEP_RESUME_FROM"
+def _why_not(one: Listed, starts: Iterable[GenerationStart]) -> tuple[int, str]:
     if is_void(one.manifest, starts):
         return logging.INFO, "training has gone back to before it"
     return logging.WARNING, one.marks.damage

@@ -56,9 +56,15 @@ class Job:
         self._callbacks: list[GenerationCallback] = []
         self._left_generation = 0
         self._is_begun = False
+        self._is_finished = False
 
     def __repr__(self) -> str:
         return f"Job(generation={self._orders.generation}, step={self._worker.state.step})"
+
+    @property
+    def finished(self) -> bool:
+        """Whether training reached its end; False while it runs, and if it was told to stop."""
+        return self._is_finished
 
     def on_generation(self, callback: GenerationCallback) -> GenerationCallback:
         """Have ``callback`` called with each generation once it is formed, before its block.
@@ -72,7 +78,8 @@ class Job:
     def generations(self) -> Iterator[Generation]:
         """One `Generation` for each membership, until training is over or the job is stopped.
 
-        Between two of them this waits, with all state kept, for as long as the job holds.
+        It ends in both cases; `finished` tells them apart. Between two of them this waits, with all
+        state kept, for as long as the job holds.
 
         Raises:
             AgentGoneError: The agent ended.
@@ -92,6 +99,7 @@ class Job:
                 else:
                     outcome = formed
                 if isinstance(outcome, Done):
+                    self._is_finished = True
                     self._worker.tell(Finished(step=self._worker.state.step))
                     return
                 if isinstance(outcome, Broken):

@@ -56,11 +56,12 @@ def join(
         LaunchError: It was started by another launcher, has joined already, lacks a GPU, or is to
             write checkpoints and has no folder for them.
     """
+    _speak_up()
     if _held:
         raise LaunchError("this process has joined already: keep the job that `join` returned")
     launch = read_launch(os.environ)
     forget_agent_store(os.environ)
-    wish = Wish.of(snapshot_every, checkpoint_every, os.environ)
+    wish = Wish.of(snapshot_every, checkpoint_every, os.environ, is_alone=launch is None)
     if not is_proven_torch():
         log.warning("re-forming in place is not proven with this version of torch")
     install()
@@ -68,6 +69,17 @@ def join(
     if launch is None:
         return _join_alone(collectives, wish)
     return _join_agent(launch, collectives, wish)
+
+
+def _speak_up() -> None:
+    """Where the script sets up no logging, say on stderr what people look for in a member's log."""
+    if log.handlers or log.level != logging.NOTSET:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("everstep: %(message)s"))
+    handler.addFilter(lambda _: not logging.getLogger().handlers)
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
 
 
 def _join_agent(launch: Launch, collectives: Collectives, wish: Wish) -> Job:

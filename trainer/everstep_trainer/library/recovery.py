@@ -187,7 +187,8 @@ class Recovery:
             return None
         name = offer.manifest.checkpoint if offer.manifest else ""
         agreed = shared(offer.version, holds, "disk" if offer.manifest else "memory", name)
-        log.info("going on from step %d, %s", offer.version.step, name or "in memory")
+        if self._place.rank == 0:
+            log.info("going on from step %d, %s", offer.version.step, name or "in memory")
         if offer.manifest is not None and offer.manifest.world_size != self._place.world_size:
             log_derived(offer.manifest, self._place.world_size)
         return Found(agreed, packed, own, chosen_at, time.monotonic())
@@ -228,10 +229,15 @@ class Recovery:
             return self._snapshots.read_own(offer.version, place), True
         rank = place.rank if manifest.world_size == place.world_size else 0
         try:
-            return load_rank(self._folder(manifest), manifest, rank, self._watch), True
+            own = load_rank(self._folder(manifest), manifest, rank, self._watch)
         except (CheckpointError, OSError) as error:
             self._note_damage(offer, str(error))
             return None, False
+        if own is None:
+            log.warning(
+                "%s has no random states of rank %d: derived anew", manifest.checkpoint, rank
+            )
+        return own, True
 
     def _folder(self, manifest: Manifest) -> Path:
         if self._lineage.root is None:

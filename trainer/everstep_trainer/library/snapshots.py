@@ -34,7 +34,11 @@ _POPULATE_WRITE: Final = 23
 
 
 class Memory:
-    """The slots of one shard as this process sees them: mapped, touched, with a view a tensor."""
+    """The slots of one shard as this process sees them: mapped, touched, with a view a tensor.
+
+    Attributes:
+        laying_out_seconds: What finding the memory has taken, in all.
+    """
 
     def __init__(self, pair: SlotPair, copier: Copier) -> None:
         self._pair = pair
@@ -43,6 +47,7 @@ class Memory:
         self._slots: list[torch.Tensor] = []
         self._views: list[Tensors] = []
         self._laid_out = set[int]()  # slots whose header is this layout's
+        self.laying_out_seconds = 0.0
 
     def write(
         self,
@@ -116,6 +121,7 @@ class Memory:
         return self._lay_out(packed)
 
     def _lay_out(self, packed: Packed) -> tuple[Layout, bytes]:
+        began = time.perf_counter()
         pieces = [piece_of(name, tensor) for name, tensor in packed.tensors.items()]
         short = lay_out(pieces, packed.text)
         room_bytes = max(ROOM_BYTES, len(short.header))  # twice as much: what grows goes on growing
@@ -130,6 +136,7 @@ class Memory:
         self._views = [views(memory, layout) for memory in self._slots]
         state = layout.room_for(packed.text)
         assert state is not None, "it was laid out for this state"
+        self.laying_out_seconds += time.perf_counter() - began
         return layout, state
 
     def _fits(self, tensors: Tensors, layout: Layout) -> bool:
@@ -166,7 +173,7 @@ class Snapshots:
 
     Attributes:
         skipped: Snapshots left out because both slots were in use.
-        seconds: How long training stood still for the newest one.
+        seconds: How long training stood still for the newest one, where its memory was there.
     """
 
     def __init__(self, state: SlotPair, rank: SlotPair, copier: Copier) -> None:
@@ -189,17 +196,20 @@ class Snapshots:
         Raises:
             NoRoomError: It needs more memory than there is.
         """
-        began = time.perf_counter()
+        began = time.perf_counter() - self._laying_out_seconds()
         # what belongs to a state that stays because there is no place for another one stays too
         needed = next(iter(self._state.versions()), None)
         kept = self._rank.write(Packed(own, {}), version, place.rank, place.world_size, needed)
         if kept and place.local_rank == 0:
             kept = self._state.write(capture(), version, 0, 1)
-        self.seconds = time.perf_counter() - began
+        self.seconds = time.perf_counter() - self._laying_out_seconds() - began
         if not kept:
             self.skipped += 1
             log.info("snapshot of step %d left out: the slots are in use", version.step)
         return kept
+
+    def _laying_out_seconds(self) -> float:
+        return self._state.laying_out_seconds + self._rank.laying_out_seconds
 
     def hold(self, version: Version, place: Place) -> None:
         """Keep what is to be durable until the agent hears so, and holds it itself."""

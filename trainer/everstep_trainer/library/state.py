@@ -183,7 +183,9 @@ class JobState:
             NoRoomError: Snapshots are due, and there is too little memory for them.
         """
         if self.saving.pacer.plans_at(self.step):
-            self.saving.pacer.follow(gather(place, self._measured_ns()))
+            planned = self.saving.pacer.follow(gather(place, self._measured_ns()))
+            if planned and place.rank == 0:
+                log.info("%s", planned)
         self._turn = TurnStart.of(self._replica)
         if self._last_others is not None:
             self._habit = self._turn.moved_since(self._last_others)

@@ -42,9 +42,13 @@ def test_checkpoints_without_a_folder_are_refused() -> None:
         Wish.of(None, 5, {})
 
 
-@pytest.mark.parametrize("numbers", [(-1, None), (None, -1)])
-def test_a_negative_number_is_refused(numbers: tuple[int | None, int | None]) -> None:
-    with pytest.raises(LaunchError, match="_every is -1: a number of steps"):
+def test_who_trains_alone_needs_no_folder_for_checkpoints_that_nobody_would_commit() -> None:
+    assert Wish.of(None, 5, {}, is_alone=True) == Wish(None, 5)
+
+
+@pytest.mark.parametrize("numbers", [(-1, None), (None, -1), (None, 10.5)])
+def test_a_number_that_is_none_of_steps_is_refused(numbers: tuple[int | None, int | None]) -> None:
+    with pytest.raises(LaunchError, match=r"_every is (-1|10\.5): a whole number of steps"):
         Wish.of(*numbers, ROOT)
 
 
@@ -54,7 +58,9 @@ def test_what_is_left_open_follows_the_slowest_ranks_measurements() -> None:
     assert pacer.due(200 + TRIAL_AFTER, 1) == "checkpoint"
     assert pacer.due(2 * CHECKPOINT_EVERY, 1) == "checkpoint"
     assert [step for step in range(200, 300) if pacer.plans_at(step)] == [208, 264]
-    pacer.follow([[SECOND, SECOND // 10, 0], [2 * SECOND, SECOND // 20, 30 * SECOND]])
+    measured = [[SECOND, SECOND // 10, 0], [2 * SECOND, SECOND // 20, 30 * SECOND]]
+    assert pacer.follow(measured).startswith("a snapshot every 5 steps")
+    assert pacer.follow(measured) == ""
     snapshots = [step for step in range(208, 230) if pacer.due(step, 1)]
     assert snapshots == list(range(210, 230, 5))  # 0.1 s of every 10 s is 1 %
 
