@@ -1,7 +1,6 @@
 """This worker's copy of the job's state, over all generations that its process lives through."""
 
 import itertools
-import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,15 +21,14 @@ from everstep_trainer.library.agreement import (
     steps_lost,
 )
 from everstep_trainer.library.cadence import Pacer
+from everstep_trainer.library.own_shard import OwnShard, configuration
 from everstep_trainer.library.recovery import Found, Lineage, Recovery
 from everstep_trainer.library.replica import Replica
 from everstep_trainer.library.rng import (
     LIBRARIES,
     capture_rng,
     digests,
-    from_json,
     restore_rng,
-    to_json,
 )
 from everstep_trainer.library.snapshots import Snapshots
 from everstep_trainer.library.streams import derived_rng
@@ -223,13 +221,10 @@ class JobState:
         if self.step == self._saved_step:
             return False
         version = Version(generation, self.step)
-        own = {
-            "rank": place.rank,
-            "world_size": place.world_size,
-            "shared_streams": self._shared_streams,
-            "rng": to_json(rng),
-        }
-        kept = self.saving.snapshots.take(version, place, self._packed, json.dumps(own))
+        own = OwnShard(
+            place.rank, place.world_size, self.step, configuration(), self._shared_streams, rng
+        )
+        kept = self.saving.snapshots.take(version, place, self._packed, own.to_json())
         if kept and durable:
             self.saving.snapshots.hold(version, place)
             self._saved_step = self.step
@@ -308,12 +303,11 @@ class JobState:
     def _own_rng(self, place: Place, agreed: Agreement, found: Found | None) -> dict[str, Any]:
         """The random states that this rank had in the agreed state, as far as it knows them."""
         if found is not None and found.own is not None:
-            own = json.loads(found.own)
-            self._shared_streams = tuple(own["shared_streams"])
-            rng = from_json(own["rng"])
-            if (own["rank"], own["world_size"]) == (place.rank, place.world_size):
-                return rng
-            return {name: rng[name] for name in self._shared_streams if name in rng}
+            own = OwnShard.from_json(found.own)
+            self._shared_streams = own.shared_streams
+            if place.rank == 0 and own.configuration != configuration():
+                log.warning("the script's arguments are not those that the state was saved with")
+            return own.rng_for(place)
         is_source = agreed.source == "living" and place.rank in agreed.sources
         # scripts draw numbers while they build, between generations
         return (self._rng or {}) if is_source else {}
