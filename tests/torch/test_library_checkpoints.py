@@ -1,6 +1,7 @@
 """A job whose every process died goes on from what lies on disk, all ranks from the same step."""
 
 import random
+import shutil
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -209,3 +210,21 @@ def test_a_job_made_anew_goes_on_from_its_earlier_life_only_if_told_to(
     wrecked.job.order(numbers, job_uid="uid-3")
     assert wrecked.formed(numbers) == ("disk", "g1-s6", 6)
     wrecked.job[0].rank.until("step", step=7)
+
+
+def test_a_rank_whose_own_mount_is_bad_gets_its_random_states_from_another(
+    house: RankHouse, tmp_path: Path
+) -> None:
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    good.mkdir()
+    wrecked = Wrecked(house, good, 2, [3, 6])
+    shutil.copytree(good, bad)
+    for shard in range(len(wrecked.manifests[1].shards)):
+        truncate(bad / wrecked.file(wrecked.manifests[1], shard).relative_to(good))
+    wrecked.job.start(0, seed=99)
+    wrecked.job.start(1, seed=99, root=str(bad))
+    wrecked.job.order([0, 1])
+    assert wrecked.formed([0, 1]) == ("disk", "g1-s6", 6)
+    ended = {said["digest"] for said in wrecked.job.until("ended", [0, 1])}
+    assert ended == undisturbed(house, 2)[0]
+    assert wrecked.job[1].messages("found_damage") == []

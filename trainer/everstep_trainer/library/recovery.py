@@ -34,6 +34,9 @@ MAX_CANDIDATES: Final = 8
 """Checkpoints tried, newest first. Retention keeps at least two that were read back."""
 MAX_DETAIL: Final = 2000
 
+_NONE: Final = "-"
+"""Said where there is no text to send; a broadcast of nothing is none."""
+
 TellDamage = Callable[[str, str], None]
 """Told the checkpoint's name and what is wrong with it."""
 
@@ -183,7 +186,7 @@ class Recovery:
             self._note_damage(offer, trouble)
             return None
         own, is_good = self._load_own(offer)
-        if not all(good for [good] in gather(self._place, [int(is_good)])):
+        if not is_good:
             return None
         name = offer.manifest.checkpoint if offer.manifest else ""
         agreed = shared(offer.version, holds, "disk" if offer.manifest else "memory", name)
@@ -223,21 +226,37 @@ class Recovery:
         return Packed(loaded.text, loaded.tensors), ""
 
     def _load_own(self, offer: _Offer) -> tuple[str | None, bool]:
-        """What this rank had for itself, or the first if ranks were others; whether all is well."""
+        """What this rank had for itself, or the first if ranks were others; whether all have it.
+
+        Who cannot read gets it from one that can: as above, its node may be what is wrong.
+        """
         manifest, place = offer.manifest, self._place
         if manifest is None:
             return self._snapshots.read_own(offer.version, place), True
-        rank = place.rank if manifest.world_size == place.world_size else 0
+        is_same_world = manifest.world_size == place.world_size
+        own, trouble = self._read_own(manifest, place.rank if is_same_world else 0)
+        flags = [bool(failed) for [failed] in gather(place, [int(bool(trouble))])]
+        helper = flags.index(False) if False in flags else 0
+        for rank in [rank for rank, failed in enumerate(flags) if failed]:
+            told = ""
+            if place.rank == helper:
+                told, why = self._read_own(manifest, rank if is_same_world else 0)
+                trouble = trouble or why
+            told = tell_all(place, helper, (told or _NONE).encode()).decode()
+            if told == _NONE:
+                self._note_damage(offer, trouble)
+                return None, False
+            own = told if place.rank == rank else own
+        if not own:
+            log.warning("%s has no random states of this rank: derived", manifest.checkpoint)
+        return own or None, True
+
+    def _read_own(self, manifest: Manifest, rank: int) -> tuple[str, str]:
+        """A rank's own shard, empty if it has none; and why it cannot be read, empty if it can."""
         try:
-            own = load_rank(self._folder(manifest), manifest, rank, self._watch)
+            return load_rank(self._folder(manifest), manifest, rank, self._watch) or "", ""
         except (CheckpointError, OSError) as error:
-            self._note_damage(offer, str(error))
-            return None, False
-        if own is None:
-            log.warning(
-                "%s has no random states of rank %d: derived anew", manifest.checkpoint, rank
-            )
-        return own, True
+            return "", str(error)
 
     def _folder(self, manifest: Manifest) -> Path:
         if self._lineage.root is None:
