@@ -114,6 +114,10 @@ def _is_ahead(case: Case, member: MemberView) -> bool:
     return report.generation > record.generation or other
 
 
+def _living(case: Case) -> list[MemberView]:
+    return [member for member in case.view.members.values() if member.live(case.now)]
+
+
 def rule_on_holding(case: Case) -> Decision | Later | None:
     """Below the floor, or suspended for lack of members: go on as soon as there are enough.
 
@@ -136,6 +140,9 @@ def rule_on_holding(case: Case) -> Decision | Later | None:
             case, verdict, seats, f"{len(seats)} members, min_member {spec.min_member}"
         )
     missing = f"{max(spec.min_member - len(seats), 0)} more members to reach the floor"
+    strangers = sum(member.report.member.job_uid != record.job_uid for member in _living(case))
+    if strangers:
+        missing += f"; {strangers} of another life of the job wait until {record.job_uid} is over"
     if isinstance(record.verdict, Suspend):
         return Later(None, missing)
     deadline = _hold_ends_at(case, record)

@@ -152,3 +152,5 @@ def test_waiting_says_what_for() -> None:
     room = running(6, min_member=6)
     room.lose(member(2))
     assert "1 more members to reach the floor" in room.waiting_for
+    room.start(member(7, 1, "uid-2"))
+    assert "1 of another life of the job wait until uid-1 is over" in room.waiting_for
