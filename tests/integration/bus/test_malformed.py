@@ -89,7 +89,7 @@ async def answered(world: NatsWorld, query: Query) -> AsyncIterator[Client]:
 async def test_of_every_query_whose_asker_hears_why(nats_world: NatsWorld, query: Query) -> None:
     headers, subject = {"ce-type": query.TYPE}, subjects.query_subject(query)
     async with answered(nats_world, query) as client:
-        answer = await client.request(subject, b"{}", timeout=5, headers=headers)
+        answer = await client.request(subject, b"[]", timeout=5, headers=headers)
         assert isinstance(decode(answer.headers, answer.data), Refused)
         await eventually(lambda: _count(nats_world, 1))
     [letter] = await dead_letters(nats_world)
