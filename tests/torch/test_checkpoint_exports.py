@@ -41,6 +41,7 @@ def raw(tensor: torch.Tensor) -> bytes:
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
+    (tmp_path / "root").mkdir()
     return Storage(tmp_path / "root")
 
 
@@ -225,3 +226,12 @@ def test_the_commands_take_a_checkpoint_out_and_bring_it_in(
     assert {one.checkpoint for one in storage.manifests()[0]} == {"g3-s7", "g0-s7"}
     assert checkpoint_commands.export_checkpoint(export) == 1
     assert "it is there already" in capsys.readouterr().err
+
+
+def test_a_root_that_is_not_there_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = ["--job", "team/job", "--uid", "u", "--step", "1", "--root", str(tmp_path / "nothing")]
+    with pytest.raises(SystemExit):
+        checkpoint_commands.import_checkpoint([str(tmp_path), *job])
+    assert f"no folder '{tmp_path / 'nothing'}'" in capsys.readouterr().err

@@ -60,12 +60,18 @@ def _parser(command: str, described: Callable[[list[str]], int]) -> argparse.Arg
     root = os.environ.get(ROOT_VARIABLE)
     parser.add_argument(
         "--root",
-        type=Path,
-        default=Path(root) if root else None,
+        type=_folder,
+        default=root,
         required=root is None,
         help=f"the folder below which all jobs' checkpoints lie [env: {ROOT_VARIABLE}]",
     )
     return parser
+
+
+def _folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"no folder {text!r}")
+    return Path(text)
 
 
 def _job(text: str) -> JobKey:
