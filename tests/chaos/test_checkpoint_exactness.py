@@ -4,6 +4,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from signal import SIGKILL
 
+import pytest
 from everstep_checkpoint.storage import Storage
 from everstep_contract.facts.member import MemberFormed
 from support.agent_fleet import JOB, Fleet, fleet
@@ -67,6 +68,7 @@ async def trained(folder: Path, template_socket: Path, *, killed: bool) -> Losse
         return losses(job)
 
 
+@pytest.mark.slow  # tests/torch has the same of the library alone
 async def test_a_whole_job_that_died_goes_on_with_the_very_losses_that_it_would_have_had(
     tmp_path: Path, template_socket: Path
 ) -> None:
