@@ -31,7 +31,7 @@ HOLD_SECONDS: Final = 30.0
 longer costs its save, and training goes on taking snapshots."""
 PROGRESS_SECONDS: Final = 1.0
 MAX_PACKET_BYTES: Final = 16 * 1024
-_NICENESS: Final = 10
+NICENESS: Final = 10
 _LAST_OF_CLASS: Final = 7
 
 
@@ -133,7 +133,7 @@ class _Flusher:
 
 
 def _give_way() -> None:
-    os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
+    os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     with suppress(psutil.AccessDenied, OSError):
         psutil.Process().ionice(psutil.IOPRIO_CLASS_BE, _LAST_OF_CLASS)
 

@@ -21,6 +21,7 @@ from everstep_trainer.agent import flusher
 from everstep_trainer.agent.flusher import (
     HOLD_SECONDS,
     MAX_PACKET_BYTES,
+    NICENESS,
     Progress,
     Request,
     Unwritten,
@@ -151,6 +152,8 @@ class Flushing:
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
             )
+        # from its birth: it is often first needed when the others are busy re-forming
+        os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
         child = _Child(process, ours, os.pidfd_open(process.pid))
         self._loop.add_reader(child.control, self._read, child)
         self._loop.add_reader(child.pidfd, self._see_death, child)
