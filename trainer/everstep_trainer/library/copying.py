@@ -36,7 +36,7 @@ class CpuCopier:
 class CudaCopier:
     """Copies on a stream of its own into pinned memory.
 
-    Not proven on hardware: the session that wrote it had none. What is small and on the CPU (an
+    Not proven on hardware yet. What is small and on the CPU (an
     optimizer's step count) is copied meanwhile.
 
     Args:
