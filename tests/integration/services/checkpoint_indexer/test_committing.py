@@ -4,7 +4,6 @@ import asyncio
 import os
 from pathlib import Path
 
-import pytest
 from everstep_bus.interface import Bus
 from everstep_checkpoint.errors import StorageFullError
 from everstep_checkpoint.storage import MANIFEST, Storage
@@ -27,26 +26,6 @@ from support.indexing import (
 )
 from support.jobs import JOB, member, record
 from support.polling import eventually
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(tmp_path)
-
-
-@pytest.fixture
-async def bus(world: BusWorld) -> Bus:
-    return await world.service("checkpoint_indexer")
-
-
-@pytest.fixture
-async def agent(world: BusWorld) -> Bus:
-    return await world.agent(JOB, "worker-0-1")
-
-
-@pytest.fixture
-async def person(world: BusWorld) -> Bus:
-    return await world.service("operator")
 
 
 async def roll_back(world: BusWorld, start_step: int) -> None:

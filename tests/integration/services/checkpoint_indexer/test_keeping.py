@@ -35,26 +35,6 @@ ASK_SECONDS = 5.0
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(tmp_path)
-
-
-@pytest.fixture
-async def bus(world: BusWorld) -> Bus:
-    return await world.service("checkpoint_indexer")
-
-
-@pytest.fixture
-async def agent(world: BusWorld) -> Bus:
-    return await world.agent(JOB, "worker-0-1")
-
-
-@pytest.fixture
-async def person(world: BusWorld) -> Bus:
-    return await world.service("operator")
-
-
-@pytest.fixture
 async def kept(
     bus: Bus, agent: Bus, person: Bus, storage: Storage
 ) -> AsyncIterator[dict[int, Path]]:
