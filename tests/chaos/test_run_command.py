@@ -128,6 +128,15 @@ async def test_a_mistake_ends_in_one_line_that_names_it(mistake: str) -> None:
     assert len(said.splitlines()) == 1
 
 
+async def test_checkpoints_that_cannot_be_looked_for_end_it_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "default.a").write_text("no folder")
+    root = {"EVERSTEP_CHECKPOINT_ROOT": str(tmp_path)}
+    status, said = await complaint("--job", "a", SCRIPT, environment=root)
+    assert status == 2
+    assert f"EVERSTEP_CHECKPOINT_ROOT={tmp_path}: cannot look for checkpoints there" in said
+    assert "Traceback" not in said
+
+
 async def test_a_server_that_does_not_answer_is_named_in_the_end() -> None:
     url = f"nats://someone:secret@127.0.0.1:{free_port()}"
     environment = {"EVERSTEP_NATS_URL": url, "EVERSTEP_CONNECT_SECONDS": "0.5"}

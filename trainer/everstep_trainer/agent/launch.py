@@ -45,8 +45,7 @@ def launch(command: Command, zygote: Zygote, environ: Mapping[str, str]) -> int:
         listener = _listen(settings)
         born = _me(command, settings, listener, environ)
         if root is not None:
-            saved = Storage(root).newest_generation(born.job, born.member.job_uid)
-            born = replace(born, saved_generation=saved)
+            born = replace(born, saved_generation=_saved_generation(root, born))
         configure_logs("agent", instance=born.incarnation, level=settings.log_level)
         life = Life(born, zygote, listener, born.job.name, command.log_dir, root)
         return asyncio.run(_run(life, settings))
@@ -121,6 +120,14 @@ def _writable_folder(asked_by: str, folder: str) -> Path | None:
             return Path(folder).absolute()
     except OSError as error:
         raise UsageError(f"{asked_by}{folder}: cannot write there: {error.strerror}") from error
+
+
+def _saved_generation(root: Path, born: Me) -> int:
+    try:
+        return Storage(root).newest_generation(born.job, born.member.job_uid)
+    except OSError as error:
+        where = f"EVERSTEP_CHECKPOINT_ROOT={root}"
+        raise UsageError(f"{where}: cannot look for checkpoints there: {error.strerror}") from error
 
 
 async def _connect(life: Life, settings: AgentSettings, stack: AsyncExitStack) -> Bus:
