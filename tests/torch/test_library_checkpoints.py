@@ -7,8 +7,9 @@ from signal import SIGKILL
 from typing import Any
 
 import pytest
-from everstep_contract.manifest import Manifest
+from everstep_contract.manifest import Manifest, checkpoint_name
 from everstep_contract.record import GenerationStart
+from everstep_trainer.library.recovery import TOLD_AT_ONCE
 from support.ranks import RankHouse
 from support.savers import Saver
 from support.trainees import LINEAGE, TrainingJob
@@ -51,6 +52,18 @@ class Wrecked:
 
     def file(self, manifest: Manifest, shard: int = 0) -> Path:
         return self.storage.folder(manifest) / manifest.shards[shard].file
+
+    def commit_copy(self, manifest: Manifest, step: int) -> Manifest:
+        """The same files, committed as the checkpoint of another step."""
+        copied = manifest.model_copy(
+            update={"step": step, "checkpoint": checkpoint_name(manifest.generation, step)}
+        )
+        attempt = self.storage.attempt(manifest.job, manifest.generation, step)
+        attempt.mkdir()
+        for shard in manifest.shards:
+            shutil.copy(self.storage.folder(manifest) / shard.file, attempt)
+        self.storage.commit(copied)
+        return copied
 
     def start_anew(self, workers: int, **order: object) -> list[int]:
         """New processes that know nothing, in a new generation."""
@@ -138,6 +151,20 @@ def test_ec14_a_damaged_checkpoint_sends_all_ranks_to_the_one_before(
     told = [one for number in numbers for one in wrecked.job[number].messages("found_damage")]
     assert {one.checkpoint for one in told} == {"g1-s6"}
     assert wrecked.manifests[1].shards[shard].file in told[0].detail
+
+
+@pytest.mark.parametrize("damaged", [2 * TOLD_AT_ONCE, 2 * TOLD_AT_ONCE + 3])
+def test_ec14_however_many_checkpoints_are_damaged_the_good_one_before_them_is_found(
+    house: RankHouse, tmp_path: Path, damaged: int
+) -> None:
+    wrecked = Wrecked(house, tmp_path, 2, [3])
+    for step in range(4, 4 + damaged):
+        truncate(wrecked.file(wrecked.commit_copy(wrecked.manifests[0], step)))
+    numbers = wrecked.start_anew(2)
+    assert wrecked.formed(numbers) == ("disk", "g1-s3", 3)
+    told = wrecked.job[0].messages("found_damage")
+    tried = [one.checkpoint for one in told]
+    assert tried == [f"g1-s{step}" for step in range(3 + damaged, 3, -1)]
 
 
 def test_if_no_checkpoint_is_whole_nothing_begins_anew_in_silence(

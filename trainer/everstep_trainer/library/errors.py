@@ -15,8 +15,12 @@ EverstepError
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from everstep_contract.errors import EverstepError
+
+MAX_NAMED: Final = 8
+"""Checkpoints that an error lists, newest first."""
 
 
 class LibraryError(EverstepError):
@@ -73,9 +77,12 @@ class NothingLoadableError(StateError):
     """Checkpoints were written, so beginning again at step 0 would lose work without a word."""
 
     def __init__(self, checkpoints: Sequence[str]) -> None:
+        named = ", ".join(checkpoints[:MAX_NAMED])
+        more = len(checkpoints) - MAX_NAMED
         super().__init__(
-            f"none of the checkpoints {', '.join(checkpoints)} can be loaded (the log says why of "
-            "each); to begin again without them, give the job an empty checkpoint folder"
+            f"none of the checkpoints {named}{f' and {more} older' if more > 0 else ''} can be "
+            "loaded (the log says why of each); to begin again without them, give the job an empty "
+            "checkpoint folder"
         )
 
 

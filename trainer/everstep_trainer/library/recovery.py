@@ -4,10 +4,12 @@ All ranks choose, load and vote together, so they end at one state or none. A so
 read costs the steps up to the next older one, never the job.
 """
 
+import heapq
+import itertools
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,8 +32,8 @@ from everstep_trainer.library.tree import Packed
 
 log = logging.getLogger("everstep")
 
-MAX_CANDIDATES: Final = 8
-"""Checkpoints tried, newest first. Retention keeps at least two that were read back."""
+TOLD_AT_ONCE: Final = 8
+"""Checkpoints that ranks are told of by one collective; there are more if all of these are bad."""
 MAX_DETAIL: Final = 2000
 
 _NONE: Final = "-"
@@ -125,28 +127,32 @@ class Recovery:
             GenerationEnded: An order came meanwhile; nothing has changed.
             NothingLoadableError: There are checkpoints, and none of them is whole.
         """
-        offers = self._offers(standings)
-        for offer in offers:
+        names = []
+        for offer in self._offers(standings):
             chosen_at = time.monotonic()
             found = self._try(offer, chosen_at)
             if found is not None:
                 return found
-        names = [one.manifest.checkpoint for one in offers if one.manifest is not None]
+            if offer.manifest is not None:
+                names.append(offer.manifest.checkpoint)
         if names:
             raise NothingLoadableError(names)
         return None
 
-    def _offers(self, standings: Sequence[Standing]) -> list[_Offer]:
-        """What there is, the same list on every rank, newest first."""
+    def _offers(self, standings: Sequence[Standing]) -> Iterator[_Offer]:
+        """What there is, newest first; every rank takes the same out of it, one by one."""
         manifests = self._shared_candidates()
-        offers = [_Offer(self._lineage.version_of(one), one) for one in manifests]
+        on_disk = (_Offer(self._lineage.version_of(one), one) for one in manifests)
         newest = max(standing.snapshot for standing in standings)
-        if newest != NOTHING:
-            offers.append(_Offer(newest))
-        return sorted(offers, key=lambda one: (one.version, one.manifest is None), reverse=True)
+        in_memory = [_Offer(newest)] if newest != NOTHING else []
+        return heapq.merge(
+            in_memory, on_disk, key=lambda one: (one.version, one.manifest is None), reverse=True
+        )
 
-    def _shared_candidates(self) -> list[Manifest]:
-        """Told by whoever sees the newest: a mount may be missing on some node.
+    def _shared_candidates(self) -> Iterator[Manifest]:
+        """Told by whoever sees the newest, as they are asked for, newest first.
+
+        A mount may be missing on some node.
 
         Raises:
             NothingLoadableError: Nobody sees a checkpoint, and somebody cannot look.
@@ -160,12 +166,16 @@ class Recovery:
         if Version(*newest[:2]) == NOTHING:
             if any(is_blind for *_, is_blind in known):
                 raise NothingLoadableError([trouble or "in a folder that another rank cannot read"])
-            return []
-        text = json.dumps([one.model_dump(mode="json") for one in seen]).encode()
-        told = json.loads(tell_all(self._place, self._reader, text))
-        return [Manifest.model_validate(one) for one in told]
+            return
+        for begin in itertools.count(0, TOLD_AT_ONCE):
+            part = seen[begin : begin + TOLD_AT_ONCE]
+            text = json.dumps([one.model_dump(mode="json") for one in part]).encode()
+            told = json.loads(tell_all(self._place, self._reader, text))
+            yield from map(Manifest.model_validate, told)
+            if len(told) < TOLD_AT_ONCE:
+                return
 
-    def _candidates(self) -> tuple[list[Manifest], str]:
+    def _candidates(self) -> tuple[Sequence[Manifest], str]:
         """What this worker's member sees on disk, and why if it cannot look."""
         lineage = self._lineage
         if lineage.root is None or self._place.local_rank != 0:
@@ -178,7 +188,7 @@ class Recovery:
         except DamagedError as error:
             log.error("checkpoints cannot be looked for: %s", error)
             return [], str(error)
-        return list(found[:MAX_CANDIDATES]), ""
+        return found, ""
 
     def _try(self, offer: _Offer, chosen_at: float) -> Found | None:
         packed, holds, trouble = self._load(offer)
