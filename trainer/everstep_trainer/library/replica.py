@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from everstep_trainer.library.errors import StateError, UncarriableStateError
+from everstep_trainer.library.fitting import require_optimizer, require_options, require_tensors
 from everstep_trainer.library.tree import pack
 
 State = dict[str, Any]
@@ -85,13 +86,20 @@ class Replica:
         """Take over a captured state; nothing of it is kept, so it can be restored again.
 
         Raises:
-            StateError: It is of other objects, names or shapes; what it is of is named.
+            StateError: It is of other objects, names or shapes; what differs is named, and nothing
+                has changed.
         """
         if state.keys() != self._names():
             differ = sorted(state.keys() ^ self._names())
             raise StateError(f"the state is of other objects than are tracked, such as {differ[0]}")
-        for name, module in self.modules.items():
-            _copy_tensors(name, state[name], _module_tensors(name, module))
+        live = {name: _module_tensors(name, module) for name, module in self.modules.items()}
+        for name, tensors in live.items():
+            require_tensors(name, state[name], tensors)
+        for name, optimizer in self.optimizers.items():
+            require_optimizer(name, optimizer, self._named(optimizer).keys(), state[name])
+        for name, tensors in live.items():
+            for key, tensor in tensors.items():
+                tensor.copy_(state[name][key])
         for name, optimizer in self.optimizers.items():
             self._restore(name, optimizer, state[name])
         for name, thing in self.others.items():
@@ -143,11 +151,8 @@ class Replica:
         return {"options": capture_options(optimizer), "state": state}
 
     def _restore(self, name: str, optimizer: Optimizer, captured: State) -> None:
-        parameters = {self._parameter_names[id(p)]: p for p in _parameters(optimizer)}
-        unknown = sorted(captured["state"].keys() - parameters.keys())
-        if unknown:
-            raise StateError(f"{name} has no parameter {unknown[0]!r}, which it had before")
-        restore_options(optimizer, captured["options"])
+        parameters = self._named(optimizer)
+        restore_options(name, optimizer, captured["options"])
         before = {
             key: optimizer.state.pop(p) for key, p in parameters.items() if p in optimizer.state
         }
@@ -158,6 +163,10 @@ class Replica:
                 optimizer.state[parameters[key]] = {
                     field: _taken_over(value, old.get(field)) for field, value in state.items()
                 }
+
+    def _named(self, optimizer: Optimizer) -> dict[str, torch.Tensor]:
+        """The parameters that it steps."""
+        return {self._parameter_names[id(p)]: p for p in _parameters(optimizer)}
 
     def _require_tracked_parameters(self) -> None:
         for name, optimizer in self.optimizers.items():
@@ -195,18 +204,6 @@ def _module_tensors(name: str, module: nn.Module) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def _copy_tensors(
-    name: str, source: dict[str, torch.Tensor], target: dict[str, torch.Tensor]
-) -> None:
-    if source.keys() != target.keys():
-        differ = sorted(source.keys() ^ target.keys())[:3]
-        raise StateError(f"{name} has other parameters or buffers than before, such as {differ}")
-    for key, tensor in target.items():
-        if tensor.shape != source[key].shape:
-            raise StateError(f"{name}.{key}: shape {tuple(tensor.shape)} was another before")
-        tensor.copy_(source[key])
-
-
 def _parameters(optimizer: Optimizer) -> list[torch.Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
@@ -219,8 +216,13 @@ def capture_options(optimizer: Optimizer) -> list[dict[str, Any]]:
     ]
 
 
-def restore_options(optimizer: Optimizer, options: list[dict[str, Any]]) -> None:
-    """Set what `capture_options` gave."""
+def restore_options(name: str, optimizer: Optimizer, options: list[dict[str, Any]]) -> None:
+    """Set what `capture_options` gave.
+
+    Raises:
+        StateError: It was of other groups, or of another kind of optimizer; nothing has changed.
+    """
+    require_options(name, optimizer, options)
     for group, entry in zip(optimizer.param_groups, options, strict=True):
         group.update(_own(entry))
 

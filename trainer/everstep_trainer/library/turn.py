@@ -46,9 +46,13 @@ class TurnStart:
 
     @torch.no_grad()
     def restore(self, replica: Replica) -> None:
-        """Put everything back: the turn will be done again."""
+        """Put everything back: the turn will be done again.
+
+        Raises:
+            StateError: The turn has given an optimizer one more group of parameters.
+        """
         for name, optimizer in replica.optimizers.items():
-            restore_options(optimizer, self.options[name])
+            restore_options(name, optimizer, self.options[name])
         for name, thing in replica.others.items():
             thing.load_state_dict(unpack(self.others[name]))
             if isinstance(thing, GradScaler):

@@ -1,5 +1,6 @@
 """The tracked objects, taken together."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -80,6 +81,79 @@ def test_a_state_of_other_names_is_refused() -> None:
     state = Replica({"model": nn.Linear(3, 3)}).capture()
     with pytest.raises(StateError, match="model has other parameters or buffers"):
         Replica({"model": nn.Linear(3, 3, bias=False)}).restore(state)
+
+
+def stepping(kind: type[torch.optim.Optimizer], groups: int, **options: Any) -> dict[str, Any]:
+    """A model and its optimizer, whose parameters are in so many groups."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    parameters = list(model.parameters())
+    split = [{"params": parameters[at::groups]} for at in range(groups)]
+    return {"model": model, "optimizer": kind(split, **options)}
+
+
+def of_one_group(state: dict[str, Any]) -> None:
+    state["optimizer"]["options"] = state["optimizer"]["options"][:1]
+
+
+def of_sgd(state: dict[str, Any]) -> None:
+    sgd = stepping(torch.optim.SGD, 2, lr=0.1)
+    state["optimizer"]["options"] = Replica(sgd).capture()["optimizer"]["options"]
+
+
+def of_no_optimizer(state: dict[str, Any]) -> None:
+    state["optimizer"] = {"0.exp_avg": torch.zeros(3)}
+
+
+def of_an_unknown_parameter(state: dict[str, Any]) -> None:
+    state["optimizer"]["state"]["model.7.weight"] = {"step": 1}
+
+
+def of_a_parameter_without_fields(state: dict[str, Any]) -> None:
+    state["optimizer"]["state"]["model.0.weight"] = 7
+
+
+def of_a_list_of_tensors(state: dict[str, Any]) -> None:
+    state["model"] = list(state["model"].values())
+
+
+def of_a_number_for_a_tensor(state: dict[str, Any]) -> None:
+    state["model"]["0.bias"] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (of_one_group, "optimizer has 2 parameter groups, and had 1 before"),
+        (of_sgd, "another kind of optimizer before: its group 0 had dampening, momentum, nesterov"),
+        (of_no_optimizer, "optimizer: the state is not that of an optimizer"),
+        (of_an_unknown_parameter, r"optimizer has no parameter 'model\.7\.weight'"),
+        (of_a_parameter_without_fields, r"optimizer: what it had for 'model\.0\.weight' was a int"),
+        (of_a_list_of_tensors, "model: the state is a list, not that of a model"),
+        (of_a_number_for_a_tensor, r"model\.0\.bias was a float before, not a tensor"),
+    ],
+)
+def test_ec29_a_state_of_another_structure_is_refused_by_what_differs_and_changes_nothing(
+    change: Callable[[dict[str, Any]], None], what: str
+) -> None:
+    state = Replica(stepping(torch.optim.AdamW, 2)).capture()
+    change(state)
+    target = Replica(stepping(torch.optim.AdamW, 2))
+    before = pack(target.capture(), "state").frozen()
+    with pytest.raises(StateError, match=what):
+        target.restore(state)
+    assert before.equals(pack(target.capture(), "state"))
+
+
+def test_options_that_a_scheduler_or_another_torch_has_added_are_no_other_optimizer() -> None:
+    state = Replica(stepping(torch.optim.AdamW, 2, lr=0.5)).capture()
+    for group in state["optimizer"]["options"]:
+        group["initial_lr"] = 0.5
+    target = stepping(torch.optim.AdamW, 2)
+    Replica(target).restore(state)
+    assert [group["lr"] for group in target["optimizer"].param_groups] == [0.5, 0.5]
+    del state["optimizer"]["options"][0]["amsgrad"]
+    del state["optimizer"]["options"][0]["initial_lr"]
+    Replica(target).restore(state)
 
 
 def test_what_has_no_state_cannot_be_tracked() -> None:

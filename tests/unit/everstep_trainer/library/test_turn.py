@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from everstep_trainer.library.errors import StateError
 from everstep_trainer.library.replica import Replica
 from everstep_trainer.library.turn import TurnStart
 from torch import nn
@@ -95,3 +96,12 @@ def test_r22_a_gradient_scaler_can_scale_the_same_step_again() -> None:
     scaler.step(made["optimizer"])
     start.follow(replica, frozenset({"scaler"}))
     assert scaler.state_dict()["_growth_tracker"] == 1
+
+
+def test_a_turn_that_gave_an_optimizer_one_more_group_cannot_go_back_and_says_so() -> None:
+    made = parts()
+    replica = Replica(made)
+    start = TurnStart.of(replica)
+    made["optimizer"].add_param_group({"params": [nn.Parameter(torch.zeros(1))]})
+    with pytest.raises(StateError, match="optimizer has 2 parameter groups, and had 1 before"):
+        start.restore(replica)
