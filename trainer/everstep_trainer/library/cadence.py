@@ -102,6 +102,10 @@ class Pacer:
         """Whether there are to be any."""
         return self.wish.checkpoint_every != 0
 
+    def keeps_any(self, optimizers: int) -> bool:
+        """Whether there are to be any, or snapshots, of a state that so many optimizers step."""
+        return self.saves_checkpoints or self._snapshot_every(optimizers) > 0
+
     def begin(self, step: int, members: int) -> None:
         """A generation begins: a newcomer has no plan, so nobody has one for some steps."""
         self._plan, self._start, self._members = None, step, members

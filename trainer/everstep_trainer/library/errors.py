@@ -10,7 +10,8 @@ EverstepError
     │   ├── CheckpointDiffersError  a good checkpoint, but of other tensors than are tracked
     │   ├── StateLostError          no living worker holds a whole state, in use or as a snapshot
     │   ├── NothingLoadableError    there are checkpoints, and none of them can be loaded
-    │   └── UncarriableStateError   a value that cannot be sent without pickle
+    │   ├── UncarriableStateError   a value that cannot be sent without pickle
+    │   └── UnstorableStateError    a tensor that can be sent, and that no shard has a type for
     └── AgentGoneError          the member's agent ended; so must its workers
 """
 
@@ -87,12 +88,24 @@ class NothingLoadableError(StateError):
 
 
 class UncarriableStateError(StateError):
-    """A piece of state that is neither a tensor nor plain data."""
+    """A piece of state that is neither a plain tensor nor plain data; ``kind`` says what it is."""
 
-    def __init__(self, where: str, value: object) -> None:
-        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    def __init__(self, where: str, value: object, kind: str = "") -> None:
+        kind = kind or f"{type(value).__module__}.{type(value).__qualname__}"
         super().__init__(f"{where} is a {kind}, which cannot be copied to another worker")
         self.where = where
+
+
+class UnstorableStateError(StateError):
+    """A tensor whose elements are of a type that no shard can hold."""
+
+    def __init__(self, tensor: str, kind: str) -> None:
+        super().__init__(
+            f"tensor {tensor!r} is of type {kind}, which neither a snapshot nor a checkpoint can "
+            "hold: keep it as tensors of another type (a complex one by `torch.view_as_real`), or "
+            "join with snapshot_every=0 and checkpoint_every=0"
+        )
+        self.tensor = tensor
 
 
 class AgentGoneError(LibraryError):

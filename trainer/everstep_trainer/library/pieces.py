@@ -6,6 +6,8 @@ from typing import Final
 import torch
 from everstep_checkpoint.layout import Layout, Piece
 
+from everstep_trainer.library.errors import UnstorableStateError
+
 TORCH_TYPES: Final[Mapping[str, torch.dtype]] = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -30,10 +32,10 @@ def piece_of(name: str, tensor: torch.Tensor, offsets: tuple[int, ...] = ()) -> 
     """What a tensor is in a shard; ``offsets`` say where in the whole it begins.
 
     Raises:
-        ValueError: The format has no such type of element.
+        UnstorableStateError: The format has no such type of element.
     """
     if tensor.dtype not in _NAMES:
-        raise ValueError(f"tensor {name!r} has type {tensor.dtype}, which a checkpoint cannot hold")
+        raise UnstorableStateError(name, str(tensor.dtype))
     return Piece(name, _NAMES[tensor.dtype], tuple(tensor.shape), offsets)
 
 

@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 
 from everstep_trainer.library.errors import StateError, UncarriableStateError
 from everstep_trainer.library.fitting import require_optimizer, require_options, require_tensors
+from everstep_trainer.library.pieces import piece_of
 from everstep_trainer.library.tree import pack
 
 State = dict[str, Any]
@@ -56,7 +57,8 @@ class Replica:
             for key, parameter in reversed(list(module.named_parameters()))
         }
         self._require_tracked_parameters()
-        self.structure()  # also looks whether all of it can be copied
+        for name, state in self.capture().items():
+            pack(state, name)  # refused here and now rather than at the first death
         # found once: a walk through every module would be too slow for every step
         self._buffers = [
             (owner, name)
@@ -105,6 +107,15 @@ class Replica:
         for name, thing in self.others.items():
             thing.load_state_dict(_own(state[name]))
 
+    def require_storable(self) -> None:
+        """Look whether a shard has a type for all of the state that is there by now.
+
+        Raises:
+            UnstorableStateError: It has not; the tensor is named.
+        """
+        for name, tensor in pack(self.capture(), "state").tensors.items():
+            piece_of(name, tensor)
+
     def holds_the_objects_of(self, other: "Replica") -> bool:
         """Whether both are the very same objects, so that nothing is to be carried over."""
         return all(
@@ -133,7 +144,6 @@ class Replica:
         elif isinstance(thing, Optimizer):
             self.optimizers[name] = thing
         elif isinstance(thing, Stateful):
-            pack(thing.state_dict(), name)  # refused here and now rather than at the first death
             self.others[name] = thing
         else:
             raise StateError(f"{name} ({type(thing).__qualname__}) has no state_dict to track")

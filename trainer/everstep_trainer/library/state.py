@@ -117,9 +117,11 @@ class JobState:
         """Track these objects from now on; they take over the state of those before.
 
         Raises:
-            StateError: They cannot.
+            StateError: They cannot, or snapshots are wanted and cannot hold them.
         """
         replica = Replica(objects)
+        if self.saving.pacer.keeps_any(len(replica.optimizers)):
+            replica.require_storable()
         if self.version != NOT_WHOLE and not replica.holds_the_objects_of(self._replica):
             replica.restore(self._replica.capture())
         if replica.others.keys() != self._replica.others.keys():

@@ -44,7 +44,7 @@ def pack(value: object, where: str) -> Packed:
     """Take ``value`` apart; ``where`` says in errors whose state it is.
 
     Raises:
-        UncarriableStateError: It holds something that is neither plain data nor a dense tensor.
+        UncarriableStateError: It holds something that is neither plain data nor a plain tensor.
     """
     packer = _Packer()
     return Packed(json.dumps(packer.encode(value, where, "")), packer.tensors)
@@ -77,8 +77,9 @@ class _Packer:
         raise UncarriableStateError(where, value)
 
     def _take(self, tensor: torch.Tensor, where: str, name: str) -> str:
-        if tensor.layout is not torch.strided:
-            raise UncarriableStateError(where, tensor)
+        kind = _odd_kind(tensor)
+        if kind:
+            raise UncarriableStateError(where, tensor, f"{kind} tensor")
         while name in self.tensors:  # two ways of the same spelling
             name += "'"
         self.tensors[name] = tensor.detach()
@@ -91,6 +92,15 @@ class _Packer:
                 raise UncarriableStateError(f"a key of {where}", key)
             pairs.append([key, self.encode(item, f"{where}[{key!r}]", _under(name, key))])
         return pairs
+
+
+def _odd_kind(tensor: torch.Tensor) -> str:
+    """What keeps a tensor from being so many plain elements in memory; empty for nothing."""
+    if tensor.layout is not torch.strided:
+        return str(tensor.layout).removeprefix("torch.")
+    if tensor.is_quantized:
+        return "quantized"
+    return "meta" if tensor.is_meta else ""
 
 
 def _under(name: str, key: object) -> str:

@@ -37,6 +37,22 @@ def test_without_a_folder_there_are_no_checkpoints_and_a_whole_step_needs_no_sna
     )
 
 
+@pytest.mark.parametrize(
+    ("wish", "optimizers", "keeps"),
+    [
+        (Wish.of(None, None, {}), 1, False),
+        (Wish.of(None, None, {}), 2, True),
+        (Wish.of(5, None, {}), 1, True),
+        (Wish.of(0, None, ROOT), 1, True),
+        (Wish.of(0, 0, ROOT), 2, False),
+    ],
+)
+def test_whether_anything_is_ever_kept_is_known_before_the_first_step(
+    wish: Wish, optimizers: int, keeps: bool
+) -> None:
+    assert Pacer(wish).keeps_any(optimizers) == keeps
+
+
 def test_checkpoints_without_a_folder_are_refused() -> None:
     with pytest.raises(LaunchError, match="checkpoint_every is 5, but EVERSTEP_CHECKPOINT_ROOT"):
         Wish.of(None, 5, {})

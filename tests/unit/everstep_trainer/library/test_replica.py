@@ -170,6 +170,20 @@ def test_a_model_with_state_that_is_no_tensor_is_refused_by_name() -> None:
         Replica({"model": Odd()})
 
 
+def test_a_model_with_a_tensor_that_cannot_be_copied_is_refused_when_it_is_tracked() -> None:
+    model = nn.Linear(3, 3)
+    model.register_buffer("mask", torch.eye(3).to_sparse())
+    with pytest.raises(StateError, match=r"model\['mask'\] is a sparse_coo tensor"):
+        Replica({"model": model})
+
+
+def test_an_optimizer_with_an_option_that_cannot_be_copied_is_refused_when_it_is_tracked() -> None:
+    made = parts(1)
+    made["optimizer"].param_groups[0]["decays"] = lambda name: "bias" not in name
+    with pytest.raises(StateError, match=r"optimizer\['options'\]\[0\]\['decays'\] is a "):
+        Replica(made)
+
+
 def test_an_optimizer_without_its_model_is_refused() -> None:
     with pytest.raises(StateError, match="optimizer steps 4 parameters of no tracked module"):
         Replica({"optimizer": parts(1)["optimizer"]})

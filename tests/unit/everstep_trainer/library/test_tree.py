@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -67,6 +68,23 @@ def test_a_frozen_copy_does_not_follow_its_tensors() -> None:
 def test_what_cannot_be_carried_is_named_with_its_place(value: object) -> None:
     with pytest.raises(UncarriableStateError, match=r"scheduler\['a'\]\[1\] is a "):
         pack({"a": [0, value]}, "scheduler")
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda: torch.eye(2).to_sparse(), "sparse_coo"),
+        (lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), "quantized"),
+        (lambda: torch.ones(2, device="meta"), "meta"),
+    ],
+)
+def test_a_tensor_that_is_more_or_less_than_its_elements_is_named_by_its_kind(
+    make: Callable[[], torch.Tensor], kind: str
+) -> None:
+    """Copied as bytes, a quantized one would lose its scale, and crash the process before."""
+    with pytest.raises(UncarriableStateError, match=rf"model\['w'\] is a {kind} tensor"):
+        pack({"w": make()}, "model")
 
 
 @pytest.mark.parametrize(
