@@ -7,6 +7,8 @@ holder. One process at a time writes (the worker); any number read. Nobody waits
 - The writer takes a slot that is neither the newest good one nor held by a reader, or none.
 - A reader holds a slot while it copies. The hold only keeps the writer away; that a copy is whole
   is proven afterwards, by a control word that has not moved (a sequence lock).
+- Slots lie so far apart that each can grow where it is. Only pages that were touched take memory,
+  so what a slot holds outlives that a larger state needs more of it.
 
 Control words are written and read by system calls, which order memory between processes on every
 machine, and each carries a checksum, so one that was torn by a death reads as no snapshot.
@@ -26,6 +28,8 @@ from everstep_checkpoint.memory import require_room
 SLOTS: Final = 2
 CONTROL_BYTES: Final = 4096
 ALIGNMENT: Final = 4096
+STRIDE: Final = 1 << 44
+"""From one slot to the next: more than any machine's memory."""
 _WORD: Final = struct.Struct("<7qI")
 _WORD_STRIDE: Final = 512
 _HOLDS_AT: Final = SLOTS * _WORD_STRIDE
@@ -90,24 +94,24 @@ class SlotPair:
     @property
     def slot_bytes(self) -> int:
         """Room in each slot."""
-        return max(0, os.fstat(self.fd).st_size - CONTROL_BYTES) // SLOTS
+        return max(0, os.fstat(self.fd).st_size - self.place(SLOTS - 1))
 
     def place(self, slot: int) -> int:
-        """Where a slot begins in the file: at a page."""
-        return CONTROL_BYTES + slot * self.slot_bytes
+        """Where a slot begins in the file: at a page of any size, and always the same one."""
+        return (slot + 1) * STRIDE
 
     def resize(self, total_bytes: int) -> None:
-        """Make room for shards of this size; what was there is gone. Only the writer may.
+        """Make room for shards of this size, if there is less; what was there stays, and readable.
+
+        Only the writer may.
 
         Raises:
-            NoRoomError: The machine, or this container, has no such memory.
+            NoRoomError: The machine, or this container, has no such memory; nothing has changed.
         """
         slot_bytes = total_bytes + -total_bytes % ALIGNMENT
-        for slot in range(SLOTS):
-            self._write(slot, Word(self.word(slot).sequence + 1, "empty"))
-        os.ftruncate(self.fd, CONTROL_BYTES)
-        require_room(SLOTS * slot_bytes)
-        os.ftruncate(self.fd, CONTROL_BYTES + SLOTS * slot_bytes)
+        if slot_bytes > self.slot_bytes:
+            require_room(SLOTS * (slot_bytes - self.slot_bytes))
+            os.ftruncate(self.fd, self.place(SLOTS - 1) + slot_bytes)
 
     def word(self, slot: int) -> Word:
         """What a slot holds now; a torn word says nothing."""

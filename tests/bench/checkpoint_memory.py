@@ -13,6 +13,8 @@ from everstep_trainer.library.tree import unpack
 
 Pair = tuple[float, float]
 """Seconds of the bare way, and of ours."""
+BLOCK_BYTES = 512
+"""What `os.stat` counts memory in."""
 
 
 def newest(ours: Ours) -> tuple[SlotPair, int, Word]:
@@ -42,7 +44,7 @@ def restore_from_memory(ours: Ours, replica: Replica, samples: int) -> list[Pair
 def memory_times_shard(ours: Ours) -> float:
     """What the slots take, times one shard."""
     pair, _, word = newest(ours)
-    return os.fstat(pair.fd).st_size / word.total_bytes
+    return os.fstat(pair.fd).st_blocks * BLOCK_BYTES / word.total_bytes
 
 
 def seconds_of(call: Callable[[], object]) -> float:

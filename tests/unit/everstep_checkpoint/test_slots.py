@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from everstep_checkpoint.errors import NoRoomError, OverwrittenError
-from everstep_checkpoint.slots import CONTROL_BYTES, SLOTS, SlotPair, Word
+from everstep_checkpoint.slots import CONTROL_BYTES, SlotPair, Word
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -188,31 +188,53 @@ def test_a_reader_that_was_overtaken_after_its_last_piece_notices_too(pair: Slot
         next(pieces)
 
 
-def test_making_room_drops_what_was_there_and_is_noticed_by_who_reads_it(pair: SlotPair) -> None:
+def test_making_room_leaves_what_was_there_where_it_is_even_to_who_reads_it(
+    pair: SlotPair,
+) -> None:
+    write(pair, 6)
     slot = write(pair, 7)
     assert slot is not None
     pieces = pair.read(slot, pair.word(slot), memoryview(bytearray(1000)))
-    next(pieces)
+    begin = bytes(next(pieces))
     pair.resize(3 * SHARD_BYTES)
-    assert pair.ready() == ()
-    with pytest.raises(OverwrittenError):
-        list(pieces)
+    assert begin + b"".join(map(bytes, pieces)) == content(7)
+    assert [read(pair, *found) for found in pair.ready()] == [content(7), content(6)]
 
 
-def test_slots_lie_at_pages_and_hold_a_shard_of_any_size() -> None:
+def test_room_that_there_is_already_is_not_taken_away(pair: SlotPair) -> None:
+    pair.resize(3 * SHARD_BYTES)
+    write(pair, 7)
+    pair.resize(SHARD_BYTES)
+    assert (steps(pair), pair.slot_bytes) == ([7], 3 * SHARD_BYTES)
+
+
+def test_what_is_held_stays_while_a_larger_snapshot_comes(pair: SlotPair) -> None:
+    slot = write(pair, 7)
+    assert slot is not None
+    pair.hold(slot, until_ns=in_an_hour())
+    write(pair, 8)
+    pair.resize(3 * SHARD_BYTES)
+    assert write(pair, 9) is None
+    assert steps(pair) == [8, 7]
+
+
+def test_slots_take_memory_for_what_is_in_them_only_and_hold_a_shard_of_any_size() -> None:
     pair = SlotPair.create("test")
     pair.resize(SHARD_BYTES + 1)
-    assert [pair.place(slot) for slot in range(SLOTS)] == [4096, 4096 + 8192]
-    assert os.fstat(pair.fd).st_size == CONTROL_BYTES + SLOTS * 8192
+    assert pair.slot_bytes == 2 * SHARD_BYTES
+    write(pair, 7)
+    assert os.fstat(pair.fd).st_blocks * 512 == CONTROL_BYTES + SHARD_BYTES
     pair.close()
 
 
-def test_memory_that_the_machine_does_not_have_is_refused_and_nothing_is_taken() -> None:
-    pair = SlotPair.create("test")
+def test_memory_that_the_machine_does_not_have_is_refused_and_nothing_is_lost_or_taken(
+    pair: SlotPair,
+) -> None:
+    write(pair, 6)
+    write(pair, 7)
     with pytest.raises(NoRoomError, match="snapshots need"):
         pair.resize(1 << 50)
-    assert pair.slot_bytes == 0
-    pair.close()
+    assert (steps(pair), pair.slot_bytes) == ([7, 6], SHARD_BYTES)
 
 
 class Interleavings(RuleBasedStateMachine):
@@ -257,6 +279,10 @@ class Interleavings(RuleBasedStateMachine):
         assert self.writing is not None
         self.pair.finish(self.writing, word_of(self.step))
         self.writing, self.newest = None, self.step
+
+    @rule()
+    def make_room(self) -> None:
+        self.pair.resize(self.pair.slot_bytes + SHARD_BYTES)
 
     @rule()
     def die(self) -> None:

@@ -16,6 +16,9 @@ class Copier(Protocol):
     def prepare(self, memory: torch.Tensor) -> None:
         """Make this memory, just mapped, fit to be copied into."""
 
+    def release(self, memory: torch.Tensor) -> None:
+        """It was prepared, and will be unmapped."""
+
     def copy(self, pairs: Iterable[Pair]) -> None:
         """Copy all; when it returns, every byte is there and the sources may change."""
 
@@ -25,6 +28,9 @@ class CpuCopier:
 
     def prepare(self, memory: torch.Tensor) -> None:
         """Nothing: its pages are there."""
+
+    def release(self, memory: torch.Tensor) -> None:
+        """Nothing."""
 
     @torch.no_grad()
     def copy(self, pairs: Iterable[Pair]) -> None:
@@ -56,6 +62,15 @@ class CudaCopier:
         runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]  # torch's
         status = runtime.cudaHostRegister(memory.data_ptr(), memory.numel(), _DEFAULT_FLAGS)
         torch.cuda.check_error(status)
+
+    def release(self, memory: torch.Tensor) -> None:
+        """Unpin it: what is mapped next at these addresses could not be pinned otherwise.
+
+        Raises:
+            RuntimeError: The driver refuses.
+        """
+        runtime: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]  # torch's
+        torch.cuda.check_error(runtime.cudaHostUnregister(memory.data_ptr()))
 
     @torch.no_grad()
     def copy(self, pairs: Iterable[Pair]) -> None:

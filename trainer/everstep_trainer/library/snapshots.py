@@ -13,7 +13,7 @@ from typing import Final
 
 import torch
 from everstep_checkpoint.layout import MAX_HEADER_BYTES, PAGE_BYTES, Layout, lay_out, parse_layout
-from everstep_checkpoint.slots import CONTROL_BYTES, SLOTS, SlotPair, Word
+from everstep_checkpoint.slots import SLOTS, SlotPair, Word
 from everstep_checkpoint.validity import is_void
 from everstep_contract.record import GenerationStart
 
@@ -57,9 +57,10 @@ class Memory:
         shards: int,
         needed: Version | None = None,
     ) -> bool:
-        """Copy a state into a free slot; False, and nothing done, if there is none.
+        """Copy a state into a free slot; False, and nothing written, if there is none.
 
-        ``needed`` is the version that stays, if it is there; else the newest does.
+        ``needed`` is the version that stays, if it is there; else the newest does, even where the
+        new one needs more room.
 
         Raises:
             NoRoomError: It needs more memory than there is.
@@ -128,9 +129,8 @@ class Memory:
         header_bytes = min(len(short.header) + room_bytes, MAX_HEADER_BYTES)
         layout = lay_out(pieces, packed.text, header_bytes=header_bytes)
         if layout.total_bytes > self._pair.slot_bytes:
-            self._slots, self._views = [], []
             self._pair.resize(layout.total_bytes)
-        if not self._slots:
+        if not self._slots or layout.total_bytes > self._slots[0].numel():
             self._map()
         self._layout, self._laid_out = layout, set()
         self._views = [views(memory, layout) for memory in self._slots]
@@ -152,16 +152,22 @@ class Memory:
 
     def _map(self) -> None:
         """Map both slots and touch every page now, so that no copy has to wait for one."""
-        whole = mmap.mmap(self._pair.fd, CONTROL_BYTES + SLOTS * self._pair.slot_bytes)
-        try:
-            whole.madvise(_POPULATE_WRITE)
-        except OSError as error:  # an old kernel: the first copy touches them
-            log.info("snapshot memory is not touched in advance: %s", error)
-        memory = torch.frombuffer(whole, dtype=torch.uint8)
-        size = self._pair.slot_bytes
-        places = [self._pair.place(slot) for slot in range(SLOTS)]
-        self._slots = [memory[place : place + size] for place in places]
-        self._copier.prepare(memory)
+        for memory in self._slots:
+            self._copier.release(memory)
+        self._slots, self._views, self._layout = [], [], None
+        slots = [_mapped(self._pair, slot) for slot in range(SLOTS)]
+        for memory in slots:
+            self._copier.prepare(memory)
+        self._slots = slots
+
+
+def _mapped(pair: SlotPair, slot: int) -> torch.Tensor:
+    mapped = mmap.mmap(pair.fd, pair.slot_bytes, offset=pair.place(slot))
+    try:
+        mapped.madvise(_POPULATE_WRITE)
+    except OSError as error:  # an old kernel: the first copy touches them
+        log.info("snapshot memory is not touched in advance: %s", error)
+    return torch.frombuffer(mapped, dtype=torch.uint8)
 
 
 def _put(memory: torch.Tensor, at: int, raw: bytes) -> None:
