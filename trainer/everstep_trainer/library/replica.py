@@ -158,7 +158,11 @@ class Replica:
             for parameter in _parameters(optimizer)
             if parameter in optimizer.state
         }
-        return {"options": capture_options(optimizer), "state": state}
+        parameters = [
+            [self._parameter_names[id(parameter)] for parameter in group["params"]]
+            for group in optimizer.param_groups
+        ]  # that tools which know places only can be given it
+        return {"options": capture_options(optimizer), "parameters": parameters, "state": state}
 
     def _restore(self, name: str, optimizer: Optimizer, captured: State) -> None:
         parameters = self._named(optimizer)
