@@ -50,6 +50,11 @@ class Manifest(Model):
         """Of all shards."""
         return sum(shard.total_bytes for shard in self.shards)
 
+    @property
+    def is_import(self) -> bool:
+        """Whether somebody brought it in: generations of a job's own begin at 1."""
+        return self.generation == 0
+
     def of_kind(self, kind: ShardKind) -> tuple[ShardFile, ...]:
         """The shards of one kind, in order."""
         return tuple(shard for shard in self.shards if shard.kind == kind)

@@ -149,11 +149,11 @@ class Parts:
     scheduler: torch.optim.lr_scheduler.LRScheduler
 
     @classmethod
-    def make(cls, seed: int, optimizers: int = 1) -> "Parts":
+    def make(cls, seed: int, optimizers: int = 1, rate: float = 1e-2) -> "Parts":
         torch.manual_seed(seed)
         own = make_model()
         parameters = list(own.parameters())
-        made = [torch.optim.AdamW(parameters[n::optimizers], lr=1e-2) for n in range(optimizers)]
+        made = [torch.optim.AdamW(parameters[n::optimizers], lr=rate) for n in range(optimizers)]
         return cls(own, list(made), torch.optim.lr_scheduler.StepLR(made[0], 3, 0.9))
 
     def tracked(self, model: nn.Module) -> dict[str, Any]:
@@ -241,6 +241,7 @@ def train(
     fault: dict[str, Any] | None = None,
     seed: int = 7,
     optimizers: int = 1,
+    rate: float = 1e-2,
     lines: dict[str, int] | None = None,
     swallow: bool = False,
     root: str = "",
@@ -255,7 +256,7 @@ def train(
     ``cadence``: as `join` takes it.
     """
     inherit(descriptors, local_rank)
-    parts = Parts.make(seed, optimizers)
+    parts = Parts.make(seed, optimizers, rate)
     faults = Faults(link, fault)
     interruption = Interruption(link, turn)
     os.environ["EVERSTEP_CHECKPOINT_ROOT"] = root

@@ -76,6 +76,8 @@ class Found:
         agreed: Which state, and who holds it.
         packed: It, on a rank that holds it.
         own: What this rank had for itself then, as JSON; what the first had if ranks were others.
+        is_import: Whether it was brought in from elsewhere, and may be of some objects only. Then
+            one rank holds it, so that all get what it lacks from the same.
         chosen_at, loaded_at: Monotonic seconds.
     """
 
@@ -84,6 +86,7 @@ class Found:
     own: str | None
     chosen_at: float
     loaded_at: float
+    is_import: bool = False
 
 
 @dataclass(frozen=True)
@@ -198,13 +201,17 @@ class Recovery:
         own, is_good = self._load_own(offer)
         if not is_good:
             return None
+        is_import = offer.manifest is not None and offer.manifest.is_import
+        if is_import:
+            holds = [rank == holds.index(True) for rank in range(len(holds))]
+            packed = packed if holds[self._place.rank] else None
         name = offer.manifest.checkpoint if offer.manifest else ""
         agreed = shared(offer.version, holds, "disk" if offer.manifest else "memory", name)
         if self._place.rank == 0:
             log.info("going on from step %d, %s", offer.version.step, name or "in memory")
         if offer.manifest is not None and offer.manifest.world_size != self._place.world_size:
             log_derived(offer.manifest, self._place.world_size)
-        return Found(agreed, packed, own, chosen_at, time.monotonic())
+        return Found(agreed, packed, own, chosen_at, time.monotonic(), is_import)
 
     def _load(self, offer: _Offer) -> tuple[Packed | None, list[bool], str]:
         """This rank's copy, if it has one; who has one; and why this rank has none.

@@ -84,28 +84,44 @@ class Replica:
         }
 
     @torch.no_grad()
-    def restore(self, state: State) -> None:
+    def restore(self, state: State, *, others_stay: bool = False) -> frozenset[str]:
         """Take over a captured state; nothing of it is kept, so it can be restored again.
+
+        Args:
+            state: As `capture` gives it.
+            others_stay: Whether it may be of some of the objects only; the others keep theirs.
+
+        Returns:
+            The names of those others.
 
         Raises:
             StateError: It is of other objects, names or shapes; what differs is named, and nothing
                 has changed.
         """
-        if state.keys() != self._names():
-            differ = sorted(state.keys() ^ self._names())
+        lacks = self._names() - state.keys()
+        differ = sorted(
+            state.keys() - self._names() if others_stay else state.keys() ^ self._names()
+        )
+        if differ:
             raise StateError(f"the state is of other objects than are tracked, such as {differ[0]}")
-        live = {name: _module_tensors(name, module) for name, module in self.modules.items()}
+        live = {
+            name: _module_tensors(name, module)
+            for name, module in self.modules.items()
+            if name in state
+        }
+        optimizers = {name: one for name, one in self.optimizers.items() if name in state}
         for name, tensors in live.items():
             require_tensors(name, state[name], tensors)
-        for name, optimizer in self.optimizers.items():
+        for name, optimizer in optimizers.items():
             require_optimizer(name, optimizer, self._named(optimizer).keys(), state[name])
         for name, tensors in live.items():
             for key, tensor in tensors.items():
                 tensor.copy_(state[name][key])
-        for name, optimizer in self.optimizers.items():
+        for name, optimizer in optimizers.items():
             self._restore(name, optimizer, state[name])
-        for name, thing in self.others.items():
-            thing.load_state_dict(_own(state[name]))
+        for name in self.others.keys() & state.keys():
+            self.others[name].load_state_dict(_own(state[name]))
+        return frozenset(lacks)
 
     def require_storable(self) -> None:
         """Look whether a shard has a type for all of the state that is there by now.

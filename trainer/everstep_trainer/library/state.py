@@ -284,7 +284,12 @@ class JobState:
     ) -> None:
         """Make the agreed state, and random states that go with it, this worker's own (EC-55)."""
         if found is not None and found.packed is not None:
-            self._replica.restore(unpack(found.packed))
+            lacks = self._replica.restore(unpack(found.packed), others_stay=found.is_import)
+            if lacks:
+                what = ", ".join(sorted(lacks))
+                log.warning(
+                    "the import %s has no %s: as the script made it", agreed.checkpoint, what
+                )
         rng = self._own_rng(place, agreed, found)
         if agreed.receivers:
             route = Route(place, agreed.sources, agreed.receivers)

@@ -65,6 +65,23 @@ def test_ec29_a_state_that_lacks_an_object_is_refused_by_its_name() -> None:
         Replica(parts(2)).restore(state)
 
 
+def test_of_what_was_brought_in_some_objects_are_enough_and_the_others_stay() -> None:
+    old, new = parts(1), parts(2)
+    step(old)
+    new["scheduler"].last_epoch = 5
+    state = {"model": Replica(old).capture()["model"]}
+    assert Replica(new).restore(state, others_stay=True) == {"optimizer", "scheduler"}
+    assert all(map(torch.equal, new["model"].parameters(), old["model"].parameters()))
+    assert (len(new["optimizer"].state), new["scheduler"].last_epoch) == (0, 5)
+    assert Replica(new).restore(Replica(old).capture(), others_stay=True) == set()
+
+
+def test_ec29_what_was_brought_in_of_an_object_that_is_not_tracked_is_refused_by_its_name() -> None:
+    state = {**Replica(parts(1)).capture(), "critic": {}}
+    with pytest.raises(StateError, match="other objects than are tracked, such as critic"):
+        Replica(parts(2)).restore(state, others_stay=True)
+
+
 def test_replicas_of_other_shapes_have_another_structure() -> None:
     same = Replica(parts(2)).structure()
     assert Replica(parts(1)).structure() == same
