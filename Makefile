@@ -24,12 +24,13 @@ $(READY): constraints.txt pyproject.toml
 demo: $(READY) ## Take the power of one of eight training members, beside plain torchrun
 	$(VENV)/bin/everstep drill $(DRILL)
 
-check: $(READY) ## Format, lint, strict types, import arrows, generated contract
+check: $(READY) ## Format, lint, strict types, import arrows, generated contract, manifests
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo
 	$(RUN) -m everstep_contract --check proto
+	$(RUN) -m pytest -q tests/contract/deploy
 
 test-fast: $(READY) ## Unit and contract tests and a short simulation: run before a commit
 	$(RUN) -m pytest -q -m "not slow" tests/unit tests/contract tests/sim

@@ -56,6 +56,13 @@ def server_config(settings: ServerSettings) -> dict[str, Any]:
             "max_file_store": settings.store_bytes,
             "max_memory_store": settings.memory_bytes,
         },
+        **accounts_config(settings),
+    }
+
+
+def accounts_config(settings: ServerSettings) -> dict[str, Any]:
+    """Who may connect and what each may do: public keys only, the same for all of a cluster."""
+    return {
         "accounts": {
             "SYS": {"users": [{"nkey": public_key(system_seed_path(settings.credentials))}]},
             "EVERSTEP": {"jetstream": "enabled", "users": _users(settings)},

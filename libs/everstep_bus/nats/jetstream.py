@@ -25,6 +25,9 @@ from everstep_bus.stored import Stored
 WRONG_LAST_SEQUENCE: Final = (10071, 10164)
 """Error codes of a failed condition, of servers that do and do not say the sequence."""
 
+CLUSTER_SERVERS: Final = 3
+"""Fewer have no majority without one of them."""
+
 T = TypeVar("T")
 
 
@@ -164,10 +167,15 @@ class JetStream:
 
     async def _provision(self, session: Session) -> None:
         async with session.call("provision"):
-            await provision(session.jetstream)
+            await provision(session.jetstream, replicas_on(self.link.address.urls))
 
 
 def _stored(found: RawStreamMsg) -> Stored:
     assert found.subject is not None
     assert found.seq is not None
     return Stored(found.seq, found.subject, found.headers or {}, found.data or b"")
+
+
+def replicas_on(urls: tuple[str, ...]) -> int:
+    """On how many servers a stream is kept: a cluster is told by naming each of its servers."""
+    return CLUSTER_SERVERS if len(urls) >= CLUSTER_SERVERS else 1

@@ -2,11 +2,13 @@
 
 import asyncio
 import random
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import nats.errors
 import nkeys  # type: ignore[import-untyped]  # it has no stubs
@@ -27,6 +29,8 @@ UNANSWERED_PINGS: Final = 2
 FIRST_BACKOFF_SECONDS: Final = 0.05
 LONGEST_BACKOFF_SECONDS: Final = 2.0
 MOST_DOUBLINGS: Final = 16
+AUTHORITY: Final = "ca.crt"
+"""A file of this name beside the seed says whose certificates are trusted; else the system's."""
 
 log = structlog.get_logger()
 
@@ -115,6 +119,7 @@ class Link:
                 name=self.address.name,
                 inbox_prefix=self.address.inbox_prefix,
                 nkeys_seed=str(seed_path) if seed_path else None,
+                tls=trust(seed_path),
                 allow_reconnect=False,
                 max_reconnect_attempts=1,
                 reconnect_time_wait=0,
@@ -124,6 +129,8 @@ class Link:
             )
         except nkeys.NkeysError as error:
             raise NoSeedError(client=self.address.name, path=str(seed_path)) from error
+        if urlsplit(url).scheme == "tls" and not client._server_info.get("tls_required"):
+            raise OSError(f"{urlsplit(url).hostname} does not speak TLS")
 
     async def _use(self, session: Session) -> None:
         self._session = session
@@ -158,6 +165,14 @@ class Link:
             log.error("bus permission refused", why=str(error))
         else:
             self._heard = error
+
+
+def trust(seed_path: Path | None) -> ssl.SSLContext | None:
+    """Whom to believe that it is the server; None: nobody but those that the system knows."""
+    authority = seed_path.with_name(AUTHORITY) if seed_path else None
+    if authority is None or not authority.exists():
+        return None
+    return ssl.create_default_context(cafile=authority)
 
 
 def backoff_seconds(attempt: int) -> float:

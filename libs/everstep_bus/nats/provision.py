@@ -6,22 +6,24 @@ from nats.js.api import DiscardPolicy, RePublish, StorageType, StreamConfig
 from nats.js.errors import NotFoundError
 
 
-async def provision(stream: JetStreamContext) -> None:
+async def provision(stream: JetStreamContext, replicas: int = 1) -> None:
     """Make each stream that is missing; what a site tuned on an existing one is kept.
 
     It looks before it makes: nats-server checks a stream's reservation of space before it notices
-    that it has this very stream already.
+    that it has this very stream already. ``replicas``: on how many servers each is kept at least.
     """
     for spec in ALL_STREAMS:
         try:
             found = (await stream.stream_info(spec.name)).config
         except NotFoundError:
-            await stream.add_stream(stream_config(spec))
+            await stream.add_stream(stream_config(spec).evolve(num_replicas=replicas))
         else:
-            await _adopt(stream, spec, found)
+            await _adopt(stream, spec, found, replicas)
 
 
-async def _adopt(stream: JetStreamContext, spec: Stream, found: StreamConfig) -> None:
+async def _adopt(
+    stream: JetStreamContext, spec: Stream, found: StreamConfig, replicas: int
+) -> None:
     """Bring an existing stream to what the protocol needs, and leave its bounds alone."""
     wanted = stream_config(spec)
     needed = found.evolve(
@@ -29,6 +31,7 @@ async def _adopt(stream: JetStreamContext, spec: Stream, found: StreamConfig) ->
         max_msgs_per_subject=wanted.max_msgs_per_subject,
         republish=wanted.republish,
         allow_direct=True,
+        num_replicas=max(found.num_replicas or 1, replicas),
     )
     if needed != found:
         await stream.update_stream(needed)

@@ -16,12 +16,18 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from everstep_contract.identity import JobKey
 
 from everstep_bus.errors import ServerNotStartedError
-from everstep_bus.nats.config import ANY_PORT, ServerSettings, log_path, server_config
+from everstep_bus.nats.config import (
+    ANY_PORT,
+    ServerSettings,
+    accounts_config,
+    log_path,
+    server_config,
+)
 
 START_SECONDS: Final = 15.0
 STOP_SECONDS: Final = 5.0
@@ -153,10 +159,18 @@ class NatsServer:
 
 def write_config(settings: ServerSettings) -> Path:
     """Write the configuration, and credentials that are missing; returns the file."""
-    settings.directory.mkdir(parents=True, exist_ok=True)
-    path = settings.directory / "nats-server.conf"
+    return _write(settings.directory / "nats-server.conf", server_config(settings))
+
+
+def write_accounts(settings: ServerSettings) -> Path:
+    """Write the accounts alone, for the ``include`` of a configuration that somebody else keeps."""
+    return _write(settings.directory / "accounts.json", accounts_config(settings))
+
+
+def _write(path: Path, config: dict[str, Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".new")
-    temporary.write_text(json.dumps(server_config(settings), indent=1))
+    temporary.write_text(json.dumps(config, indent=1))
     return temporary.replace(path)
 
 
@@ -196,6 +210,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--job", action="append", default=[], type=_job_key, metavar="NAMESPACE/NAME"
     )
     parser.add_argument("--write-only", action="store_true", help="write the files and end")
+    parser.add_argument(
+        "--accounts-only", action="store_true", help="write accounts.json and credentials, and end"
+    )
     options = parser.parse_args(arguments)
     settings = ServerSettings(
         options.directory,
@@ -205,10 +222,11 @@ def main(arguments: list[str] | None = None) -> int:
         tuple(options.job),
     )
     try:
-        config = write_config(settings)
+        write = write_accounts if options.accounts_only else write_config
+        config = write(settings)
     except OSError as error:
         parser.error(str(error))
-    if not options.write_only:
+    if not (options.write_only or options.accounts_only):
         command = [executable(), "-c", str(config), "--log", "/dev/stderr"]
         os.execv(command[0], command)  # noqa: S606  # none is wanted
     return 0
