@@ -67,6 +67,24 @@ def parse_target(path: str) -> Target | None:
     return Target(resource, namespace, name, subresource)
 
 
+def verb_of(method: str, target: Target, *, watch: bool) -> str:
+    """What the request is called in a role."""
+    one = bool(target.name)
+    match method:
+        case "GET" | "HEAD" if watch and not one:
+            return "watch"
+        case "GET" | "HEAD":
+            return "get" if one else "list"
+        case "POST":
+            return "create"
+        case "PUT":
+            return "update"
+        case "DELETE":
+            return "delete" if one else "deletecollection"
+        case _:
+            return method.lower()
+
+
 async def read_body(request: web.Request) -> Any:
     """The JSON body; None where there is none.
 

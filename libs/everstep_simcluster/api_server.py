@@ -15,10 +15,11 @@ from everstep_simcluster.api_requests import (
     is_watch,
     parse_target,
     read_body,
+    verb_of,
     watch_request,
 )
 from everstep_simcluster.api_verbs import Verbs
-from everstep_simcluster.audit import Audit, Write
+from everstep_simcluster.audit import Audit, Call, Write
 from everstep_simcluster.discovery import discovery_document
 from everstep_simcluster.misbehaviour import Drop, Hang, Misbehaviour, Refuse
 from everstep_simcluster.objects import Objects
@@ -157,9 +158,10 @@ class ApiServer:
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
         try:
-            if request.method == "GET" and is_watch(request):
-                target = parse_target(request.path)
-                if target is not None and not target.name:
+            target = parse_target(request.path)
+            if target is not None:
+                self.audit.calls.add(_call(request, target))
+                if request.method == "GET" and is_watch(request) and not target.name:
                     return await self._stream(request, target)
             response = await self._respond_once(request)
         except ApiError as error:
@@ -216,6 +218,13 @@ class ApiServer:
             if not self._watches:
                 self._watches_gone.set()
         return response
+
+
+def _call(request: web.Request, target: Target) -> Call:
+    verb = verb_of(request.method, target, watch=is_watch(request))
+    resource = "/".join(part for part in (target.resource.plural, target.subresource) if part)
+    agent = request.headers.get("User-Agent", "")
+    return Call(agent, verb, target.resource.group, resource, target.namespace)
 
 
 def json_response(body: Any, *, status: int = 200) -> web.Response:

@@ -1,4 +1,4 @@
-"""The record of every write request, so that a test can say who changed what, and when."""
+"""The record of requests, so that a test can say who changed what and when, and who may do what."""
 
 import re
 import time
@@ -25,11 +25,27 @@ class Write:
     monotonic_seconds: float = field(default_factory=time.monotonic)
 
 
+@dataclass(frozen=True)
+class Call:
+    """What a role has to allow for a request to pass, reads too.
+
+    ``namespace`` is empty for a call about the whole cluster; ``resource`` is ``pods`` or, with a
+    subresource, ``pods/eviction``.
+    """
+
+    user_agent: str
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+
+
 class Audit:
-    """Write requests in the order in which they were answered."""
+    """Write requests in the order in which they were answered, and every kind of call there was."""
 
     def __init__(self) -> None:
         self._writes: deque[Write] = deque(maxlen=AUDIT_LIMIT)
+        self.calls: set[Call] = set()
 
     def __iter__(self) -> Iterator[Write]:
         return iter(tuple(self._writes))

@@ -228,10 +228,14 @@ class Cluster:
         return Machine(
             name=f"node-{index}",
             index=index,
-            address=networks.address(index) if networks else _loopback_address(index),
+            address=networks.address(index) if networks else self._loopback_address(index),
             gpus=self.settings.gpus_per_node,
             netns=networks.netns(index) if networks else None,
         )
+
+    def _loopback_address(self, index: int) -> str:
+        subnet, host = divmod(index, _LOOPBACK_NODES)
+        return f"{self.settings.loopback}.{1 + subnet}.{1 + host}"
 
     def _kill_pods(self) -> None:
         for machine in self.machines.values():
@@ -265,7 +269,3 @@ def _launcher(settings: ClusterSettings) -> Launcher:
         return ExecLauncher()
     template = TemplateLauncher(settings.template_socket)
     return PrefixLauncher(settings.template_prefix, template, ExecLauncher())
-
-
-def _loopback_address(index: int) -> str:
-    return f"127.0.{1 + index // _LOOPBACK_NODES}.{1 + index % _LOOPBACK_NODES}"

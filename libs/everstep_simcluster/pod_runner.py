@@ -17,6 +17,7 @@ from everstep_simcluster.node_machine import Machine
 from everstep_simcluster.objects import Objects
 from everstep_simcluster.pod_environment import pod_command
 from everstep_simcluster.pod_status import Ending, lost, not_started, of_exit, pod_status
+from everstep_simcluster.probes import Probes
 from everstep_simcluster.processes import kill_all
 from everstep_simcluster.resources import PODS, Object
 from everstep_simcluster.store import ref_of
@@ -68,6 +69,7 @@ class PodRunner:
         self._restarts = 0
         self._state: Object = {}
         self._last_state: Object = {}
+        self._probes: Probes | None = None
         self._grace_seconds: float | None = None
         self._vanished = False
         self._told = asyncio.Event()
@@ -87,7 +89,7 @@ class PodRunner:
         self._told.set()
 
     def report_again(self) -> None:
-        """Say once more that it is running, after its node was thought lost."""
+        """Say once more that it is running, after its node was thought lost or a probe turned."""
         if "running" in self._state:
             self._write("Running")
 
@@ -123,19 +125,30 @@ class PodRunner:
             return None
         try:
             command = pod_command(pod, self.folder, self._machine.netns)
+            self._probes = self._make_probes()
             process = await self._runtime.launcher.start(command)
         except (LaunchError, UnsupportedPodError) as error:
             return not_started(str(error))
         self._machine.leaders.add(process.pid)
         self._runtime.sessions.watch(process.pid)
-        return await self._until_end(process, timestamp())
+        probing = asyncio.ensure_future(self._probes.run())
+        try:
+            return await self._until_end(process, probing, timestamp())
+        finally:
+            probing.cancel()
 
-    async def _until_end(self, process: PodProcess, started_at: str) -> Ending:
+    def _make_probes(self) -> Probes:
+        container, address = self._spec["containers"][0], self._machine.address
+        return Probes(container, address, self._machine.wait_online, self.report_again)
+
+    async def _until_end(
+        self, process: PodProcess, probing: "asyncio.Future[None]", started_at: str
+    ) -> Ending:
         ended = asyncio.ensure_future(process.wait())
         await self._machine.wait_online()
         self._state = {"running": {"startedAt": started_at}}
         self._write("Running")
-        await self._wait_told(None, ended)
+        await self._wait_told(None, ended, probing)
         if not ended.done():
             await self._machine.wait_online()
             process.send_signal(signal.SIGTERM)
@@ -152,20 +165,25 @@ class PodRunner:
         began = loop.time()
         while not ended.done():
             self._told.clear()
-            remaining = began + (self._grace_seconds or 0.0) - loop.time()
+            remaining = began + self._grace() - loop.time()
             if remaining <= 0:
                 return
             await self._wait_told(remaining, ended)
 
+    def _grace(self) -> float:
+        """How long its process may take to end: what it was told, or what its manifest says."""
+        if self._grace_seconds is not None:
+            return self._grace_seconds
+        return float(self._spec.get("terminationGracePeriodSeconds", 0.0))
+
     async def _wait_told(
-        self, timeout_seconds: float | None, ended: asyncio.Future[int] | None = None
+        self, timeout_seconds: float | None, *others: "asyncio.Future[Any]"
     ) -> None:
-        """Wait until the pod is told to go (sooner), its process ended or the time is over."""
+        """Wait until the pod is told to go (sooner), one of the others is or the time is over."""
         told = asyncio.ensure_future(self._told.wait())
         try:
-            awaited: set[asyncio.Future[Any]] = {told} if ended is None else {told, ended}
             await asyncio.wait(
-                awaited, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED
+                {told, *others}, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED
             )
         finally:
             told.cancel()
@@ -185,6 +203,8 @@ class PodRunner:
             "state": self._state,
             "lastState": self._last_state,
             "restartCount": self._restarts,
+            "started": self._probes is not None and self._probes.started,
+            "ready": self._probes is not None and self._probes.ready,
         }
         status = pod_status(pod, phase, self._machine.address, container)
         return self._objects.set_status(PODS, self.ref, status)

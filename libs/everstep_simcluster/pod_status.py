@@ -63,10 +63,12 @@ def pod_status(pod: Object, phase: str, address: str, container: Object) -> Obje
         pod: The pod as it is; conditions of others are kept.
         phase: Its new phase.
         address: Of the node, which the pod shares.
-        container: ``state``, ``lastState`` and ``restartCount`` of its only container.
+        container: ``state``, ``lastState`` and ``restartCount`` of its only container, and what
+            its probes say: ``started`` and ``ready``.
     """
     before = pod["status"]
-    ready = "running" in container["state"]
+    runs = "running" in container["state"]
+    ready = runs and container["ready"]
     spec = pod["spec"]["containers"][0]
     return {
         **before,
@@ -81,9 +83,9 @@ def pod_status(pod: Object, phase: str, address: str, container: Object) -> Obje
                 "name": spec["name"],
                 "image": spec.get("image", ""),
                 "imageID": "",
-                "ready": ready,
-                "started": ready,
                 **container,
+                "ready": ready,
+                "started": runs and container["started"],
             }
         ],
     }

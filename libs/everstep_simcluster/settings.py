@@ -16,6 +16,7 @@ class ClusterSettings:
         gpus_per_node: Devices of each (``nvidia.com/gpu``).
         networks: ``namespaces`` gives each node a network of its own (root only), ``none`` an
             address in 127/8, ``auto`` the first where it is allowed.
+        loopback: First two numbers of the addresses of nodes without networks of their own.
         namespaces: Kubernetes namespaces that are there from the start, beside ``default``.
         folder: Where logs and the kubeconfig go; None for a temporary one that goes on close.
         port: Of the API server on loopback; 0 takes a free one.
@@ -31,6 +32,7 @@ class ClusterSettings:
     nodes: int = 8
     gpus_per_node: int = 8
     networks: Networks = "auto"
+    loopback: str = "127.0"
     namespaces: tuple[str, ...] = ()
     folder: Path | None = None
     port: int = 0

@@ -23,6 +23,7 @@ from everstep_bus.nats.credentials import (
 )
 from everstep_bus.nats.server import NatsServer, executable, main
 from everstep_contract.clients import service_client_name
+from everstep_contract.identity import JobKey
 from support.messages import JOB
 from support.polling import eventually
 
@@ -212,3 +213,24 @@ async def _inventory(cluster: tuple[str, str], credentials: Path) -> None:
             return len(canaries) == 10 and len({one.server_id for one in canaries}) == 2
 
         await eventually(complete)
+
+
+async def test_a_server_without_tls_is_not_taken_for_one_that_was_to_have_it(
+    tmp_path: Path, server: NatsServer
+) -> None:
+    url = server.url.replace("nats://", "tls://")
+    name = service_client_name("adjudicator", "1")
+    seed = role_seed_path(tmp_path / "credentials", "adjudicator")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5), connect((url,), name, seed_path=seed):
+            pytest.fail("it was")
+
+
+def test_the_accounts_alone_are_what_the_whole_configuration_has(tmp_path: Path) -> None:
+    folders = ["--directory", str(tmp_path / "server"), "--credentials", str(tmp_path / "c")]
+    assert main([*folders, "--accounts-only", "--job", "training/llama"]) == 0
+    written = json.loads((tmp_path / "server" / "accounts.json").read_text())
+    whole = server_config(settings(tmp_path, jobs=(JobKey(namespace="training", name="llama"),)))
+    assert written.keys() == {"accounts", "system_account"}
+    assert not (tmp_path / "server" / "nats-server.conf").exists()
+    assert written["accounts"].keys() == whole["accounts"].keys()
