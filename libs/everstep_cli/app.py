@@ -17,6 +17,7 @@ PLAIN: Final = (
     commands.incidents,
     commands.incident,
     commands.plan,
+    commands.preflight,
 )
 OWN: Final = frozenset(("checkpoints", *(command.__name__ for command in (commands.drill, *PLAIN))))
 

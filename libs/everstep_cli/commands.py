@@ -155,3 +155,30 @@ def plan(  # noqa: PLR0913  # a command line
         most_stall_percent=most_stall_percent,
     )
     show_plan(numbers, as_json=as_json)
+
+
+def preflight(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE ...", help="YAML; - is standard input.")
+    ] = None,
+    *,
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Write what can be put right; of - to standard output."),
+    ] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix changes.")] = False,
+    explain: Annotated[
+        str | None, typer.Option(metavar="RULE", help="Say why a rule is one, and stop.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Find in Volcano Jobs what keeps them from healing, before they run.
+
+    What is in the cluster: `kubectl get vcjob,podgroup,pdb -o yaml | everstep preflight -`.
+    Exit status 0: nothing found; 1: something is wrong; 2: something could not be read.
+    """
+    from everstep_cli.preflight import Wishes, explain_rule, run_preflight
+
+    if explain is not None:
+        return explain_rule(explain)
+    return run_preflight(tuple(files or ()), Wishes(fix=fix, diff=diff, as_json=as_json))

@@ -1,39 +1,12 @@
 """The Volcano Job to copy fits Volcano's own definitions, and the rest of ``deploy/``."""
 
-from typing import Any
-
 import jsonschema
 import kubernetes_validate
 import pytest
-import yaml
 from support.manifests import ROOT, Object, kustomized, loaded, of_kind
+from support.volcano_schemas import volcano_schema
 
 VOLCANO = ROOT / "deploy" / "volcano"
-DEFINITIONS = ROOT / "tests" / "contract" / "data" / "volcano-crds"
-
-
-def schema(name: str, version: str) -> Object:
-    """The schema of one version of a kind, closed: what it does not name is refused."""
-    definition = yaml.safe_load((DEFINITIONS / f"{name}.yaml").read_text())
-    (found,) = [one for one in definition["spec"]["versions"] if one["name"] == version]
-    closed: Object = close(found["schema"]["openAPIV3Schema"])
-    closed["properties"]["metadata"] = {"type": "object"}
-    return closed
-
-
-def close(node: Any) -> Any:
-    """As the API server prunes: an object has the fields that are named, or any if none are."""
-    if not isinstance(node, dict):
-        return node
-    kept = {name: close(value) for name, value in node.items() if name != "properties"}
-    if "properties" in node:
-        kept["properties"] = {name: close(value) for name, value in node["properties"].items()}
-        kept.setdefault(
-            "additionalProperties", node.get("x-kubernetes-preserve-unknown-fields", False)
-        )
-    if node.get("x-kubernetes-int-or-string"):
-        kept.pop("type", None)
-    return kept
 
 
 @pytest.fixture
@@ -48,18 +21,18 @@ def template(job: Object) -> Object:
 
 
 def test_the_job_fits_volcanos_definition(job: Object) -> None:
-    jsonschema.validate(job, schema("batch.volcano.sh_jobs", "v1alpha1"))
+    jsonschema.validate(job, volcano_schema("batch.volcano.sh_jobs", "v1alpha1"))
 
 
 def test_the_definition_refuses_a_misspelt_field(job: Object) -> None:
     job["spec"]["minAvailible"] = job["spec"].pop("minAvailable")
     with pytest.raises(jsonschema.ValidationError, match="minAvailible"):
-        jsonschema.validate(job, schema("batch.volcano.sh_jobs", "v1alpha1"))
+        jsonschema.validate(job, volcano_schema("batch.volcano.sh_jobs", "v1alpha1"))
 
 
 def test_the_queue_fits_volcanos_definition_and_is_the_jobs(job: Object) -> None:
     (queue,) = loaded(VOLCANO / "queue.yaml")
-    jsonschema.validate(queue, schema("scheduling.volcano.sh_queues", "v1beta1"))
+    jsonschema.validate(queue, volcano_schema("scheduling.volcano.sh_queues", "v1beta1"))
     assert job["spec"]["queue"] == queue["metadata"]["name"]
 
 

@@ -1,0 +1,55 @@
+"""Fix what can be fixed, one finding after the other, until nothing is left but a person's part."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from everstep_preflight.editing import edited
+from everstep_preflight.model import Change, Finding
+from everstep_preflight.reading import Source
+
+MOST_FIXES: Final = 1000
+"""Of one call: each fix is a pass over all texts."""
+
+Check = Callable[[Sequence[Source]], tuple[Finding, ...]]
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The texts as they are now, what was put right in them, and what is left."""
+
+    sources: tuple[Source, ...]
+    fixed: tuple[Finding, ...]
+    left: tuple[Finding, ...]
+
+
+def fix(sources: Sequence[Source], check: Check) -> Fixed:
+    """Apply every fix that can be proven; ``check`` finds what is wrong in texts."""
+    current = {source.file: source for source in sources}
+    fixed: list[Finding] = []
+    impossible: list[tuple[Change, ...]] = []
+    findings = check(sources)
+    while len(fixed) < MOST_FIXES:
+        finding = next((one for one in findings if one.fix and one.fix not in impossible), None)
+        if finding is None:
+            break
+        after = _applied(current, finding.fix)
+        if after is None:
+            impossible.append(finding.fix)
+            continue
+        current = after
+        fixed.append(finding)
+        findings = check(tuple(current.values()))
+        impossible.clear()  # lines and numbers of documents may have moved
+    return Fixed(tuple(current.values()), tuple(fixed), findings)
+
+
+def _applied(sources: Mapping[str, Source], changes: Sequence[Change]) -> dict[str, Source] | None:
+    """All changes of one fix, or none of them."""
+    result = dict(sources)
+    for change in changes:
+        after = edited(result[change.target.file], (change,))
+        if after is None:
+            return None
+        result[after.file] = after
+    return result
