@@ -157,16 +157,23 @@ def plan(  # noqa: PLR0913  # a command line
     show_plan(numbers, as_json=as_json)
 
 
-def preflight(
+def preflight(  # noqa: PLR0913  # a command line
     files: Annotated[
         list[str] | None, typer.Argument(metavar="FILE ...", help="YAML; - is standard input.")
     ] = None,
     *,
     fix: Annotated[
         bool,
-        typer.Option("--fix", help="Write what can be put right; of - to standard output."),
+        typer.Option("--fix", help="Put right what can be; what is no file goes to stdout."),
     ] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix changes.")] = False,
+    from_cluster: Annotated[
+        str | None,
+        typer.Option(metavar="NAMESPACE/NAME", help="This Job too, as it is in the cluster."),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Default: as kubectl's.")
+    ] = None,
     explain: Annotated[
         str | None, typer.Option(metavar="RULE", help="Say why a rule is one, and stop.")
     ] = None,
@@ -174,11 +181,13 @@ def preflight(
 ) -> int:
     """Find in Volcano Jobs what keeps them from healing, before they run.
 
-    What is in the cluster: `kubectl get vcjob,podgroup,pdb -o yaml | everstep preflight -`.
     Exit status 0: nothing found; 1: something is wrong; 2: something could not be read.
     """
     from everstep_cli.preflight import Wishes, explain_rule, run_preflight
 
     if explain is not None:
         return explain_rule(explain)
-    return run_preflight(tuple(files or ()), Wishes(fix=fix, diff=diff, as_json=as_json))
+    wishes = Wishes(
+        fix=fix, diff=diff, as_json=as_json, from_cluster=from_cluster, kubeconfig=kubeconfig
+    )
+    return run_preflight(tuple(files or ()), wishes)

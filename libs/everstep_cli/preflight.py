@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +17,14 @@ from everstep_preflight.fixing import Fixed, fix
 from everstep_preflight.reading import MOST_CHARACTERS, Source, read
 
 from everstep_cli.errors import MisuseError
+from everstep_cli.preflight_cluster import fetched
 from everstep_cli.preflight_report import Report, show_json, show_rule, show_text
 from everstep_cli.terminal import output, progress
 
 STDIN: Final = "-"
 STDIN_NAME: Final = "<stdin>"
+CLUSTER: Final = "cluster:"
+"""What does not come from a file is called by these, and is written to standard output."""
 CLEAN, FOUND, UNREADABLE = 0, 1, 2
 
 
@@ -31,6 +35,8 @@ class Wishes:
     fix: bool
     diff: bool
     as_json: bool
+    from_cluster: str | None = None
+    kubeconfig: Path | None = None
 
 
 def explain_rule(name: str) -> int:
@@ -50,20 +56,21 @@ def run_preflight(files: Sequence[str], wishes: Wishes) -> int:
     """Check ``files`` together, and return the exit status.
 
     Raises:
-        MisuseError: No file is named, or one twice.
+        MisuseError: Nothing is named, or a file twice.
     """
-    if not files:
+    if not files and not wishes.from_cluster:
         raise MisuseError("name at least one file; - is standard input")
     if len(set(files)) < len(files):
         raise MisuseError("a file is named twice")
-    sources, unreadable = _read_all(files)
-    result = fix(sources, check)
+    sources, unreadable = _read_all(files, wishes)
+    asked = wishes.fix or wishes.diff
+    result = fix(sources, check) if asked else Fixed(sources, (), check(sources))
     report = Report(
-        findings=result.left if wishes.fix else check(sources),
+        findings=result.left if wishes.fix or not asked else check(sources),
         fixed=result.fixed if wishes.fix else (),
         skipped=skipped(sources),
         unreadable=tuple(unreadable),
-        corrected={source.file: source.text for source in result.sources},
+        corrected={source.file: source.text for source in result.sources} if asked else {},
     )
     _show(report, sources, result, wishes)
     if wishes.fix:
@@ -73,18 +80,31 @@ def run_preflight(files: Sequence[str], wishes: Wishes) -> int:
     return FOUND if report.findings else CLEAN
 
 
-def _read_all(files: Sequence[str]) -> tuple[tuple[Source, ...], list[UnreadableError]]:
+def _read_all(
+    files: Sequence[str], wishes: Wishes
+) -> tuple[tuple[Source, ...], list[UnreadableError]]:
     sources: list[Source] = []
     unreadable: list[UnreadableError] = []
-    for file in files:
+    readers = [partial(_read_file, file) for file in files]
+    if wishes.from_cluster:
+        readers.append(partial(_read_cluster, wishes.from_cluster, wishes.kubeconfig))
+    for reader in readers:
         try:
-            sources.append(_read_one(file))
+            sources.append(reader())
         except UnreadableError as error:
             unreadable.append(error)
     return tuple(sources), unreadable
 
 
-def _read_one(file: str) -> Source:
+def _read_cluster(job: str, kubeconfig: Path | None) -> Source:
+    return read(f"{CLUSTER}{job}", fetched(job, kubeconfig))
+
+
+def _is_file(source: Source) -> bool:
+    return source.file != STDIN_NAME and not source.file.startswith(CLUSTER)
+
+
+def _read_file(file: str) -> Source:
     name = STDIN_NAME if file == STDIN else file
     try:
         if file == STDIN:
@@ -104,7 +124,7 @@ def _read_one(file: str) -> Source:
 
 
 def _show(report: Report, sources: Sequence[Source], result: Fixed, wishes: Wishes) -> None:
-    text_on_stdout = wishes.fix and any(source.file == STDIN_NAME for source in sources)
+    text_on_stdout = wishes.fix and not all(map(_is_file, sources))
     if wishes.as_json:
         show_json(report)
         return
@@ -119,7 +139,7 @@ def _show(report: Report, sources: Sequence[Source], result: Fixed, wishes: Wish
 
 def _write(sources: Sequence[Source], result: Fixed, wishes: Wishes) -> None:
     for before, after in zip(sources, result.sources, strict=True):
-        if before.file == STDIN_NAME:
+        if not _is_file(before):
             if not wishes.as_json:
                 sys.stdout.write(after.text)
         elif after.text != before.text:

@@ -4,6 +4,7 @@ Each edit is proven: the new text is parsed, and must say what the change says, 
 What cannot be done like that (an anchor that other fields share, say) is left to a person.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, assert_never
@@ -15,15 +16,18 @@ from everstep_preflight.errors import UnreadableError
 from everstep_preflight.layout import (
     Span,
     end_of_value,
+    entries_of,
     find,
     flow_text,
     indented,
+    index_of,
     is_flow,
     line_end,
     line_start,
     newline_of,
     pair_of,
 )
+from everstep_preflight.loading import documents
 from everstep_preflight.located import Path
 from everstep_preflight.model import (
     Append,
@@ -72,8 +76,7 @@ class _Editor:
         self._text = source.text
         self._newline = newline_of(source.text)
         self._document = document
-        self._nodes = list(yaml.compose_all(source.text, Loader=yaml.SafeLoader))
-        self._root = self._nodes[document]
+        self._root = documents(source.text)[document]
         self._data = source.data[document]
 
     def made(self, change: Change) -> str:
@@ -100,7 +103,7 @@ class _Editor:
             return self._set(replace(change, target=outer, value={last: change.value}))
         present = pair_of(parent, last)
         if present is None and is_flow(parent):
-            return self._rewrite(tuple(above), change)
+            return self._insert_in_flow(parent, {last: change.value})
         if present is None:
             neighbour = pair_of(parent, change.after) or parent.value[-1]
             lines = indented({last: change.value}, parent.start_mark.column)
@@ -113,14 +116,14 @@ class _Editor:
 
     def _put(self, span: Span, value: Any) -> str:
         gap = " " if self._text[span.start - 1] == ":" else ""
-        return self._text[: span.start] + gap + flow_text(value) + self._text[span.end :]
+        return self._text[: span.start] + gap + self._flow(value) + self._text[span.end :]
 
     def _append(self, change: Append) -> str:
         found = find(self._root, change.target.path)
         if found is None or _is_empty(found):
             return self._set(SetValue(change.target, [change.value]))
         if is_flow(found):
-            return self._rewrite(change.target.path, change)
+            return self._insert_in_flow(found, [change.value])
         lines = indented([change.value], found.start_mark.column)
         return self._insert(end_of_value(found.value[-1]), lines)
 
@@ -136,7 +139,7 @@ class _Editor:
         parent = find(self._root, tuple(above))
         assert parent is not None
         if is_flow(parent):
-            return self._rewrite(tuple(above), change)
+            return self._remove_from_flow(parent, last)
         if isinstance(parent, yaml.SequenceNode):
             item = parent.value[last]
             return self._cut(item.start_mark.index, end_of_value(item))
@@ -151,16 +154,28 @@ class _Editor:
     def _cut(self, start: int, end: int) -> str:
         return self._text[: line_start(self._text, start)] + self._text[line_end(self._text, end) :]
 
-    def _rewrite(self, place: Path, change: SetValue | Append | Remove) -> str:
-        """Write the flow collection at ``place`` anew, with the change made in it."""
-        data = self._data
-        for part in place:
-            data = data[part]
-        below = replace(change.target, path=("it", *change.target.path[len(place) :]))
-        node = find(self._root, place)
-        assert node is not None
-        span = Span(node.start_mark.index, node.end_mark.index)
-        return self._put(span, changed({"it": data}, replace(change, target=below))["it"])
+    def _insert_in_flow(self, parent: yaml.Node, addition: dict[Any, Any] | list[Any]) -> str:
+        """Behind the last entry; an empty collection is written anew."""
+        if not parent.value:
+            span = Span(parent.start_mark.index, parent.end_mark.index)
+            return self._put(span, addition)
+        end = entries_of(parent)[-1].end
+        return f"{self._text[:end]}, {self._flow(addition)[1:-1]}{self._text[end:]}"
+
+    def _remove_from_flow(self, parent: yaml.Node, key: str | int) -> str:
+        """The entry and one comma beside it."""
+        entries = entries_of(parent)
+        index = key if isinstance(key, int) else index_of(parent, key)
+        start, end = entries[index]
+        if index:
+            start = entries[index - 1].end
+        elif len(entries) > 1:
+            end = entries[1].start
+        return self._text[:start] + self._text[end:]
+
+    def _flow(self, value: Any) -> str:
+        """In one line; as JSON where the text is JSON."""
+        return json.dumps(value) if self._text.lstrip()[:1] == "{" else flow_text(value)
 
     def _replace_words(self, path: Path, old: str, new: str) -> str:
         node = find(self._root, path)

@@ -1,9 +1,10 @@
 """Fix what can be fixed, one finding after the other, until nothing is left but a person's part."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from everstep_preflight.describe import describe
 from everstep_preflight.editing import edited
 from everstep_preflight.model import Change, Finding
 from everstep_preflight.reading import Source
@@ -41,7 +42,18 @@ def fix(sources: Sequence[Source], check: Check) -> Fixed:
         fixed.append(finding)
         findings = check(tuple(current.values()))
         impossible.clear()  # lines and numbers of documents may have moved
-    return Fixed(tuple(current.values()), tuple(fixed), findings)
+    left = tuple(_for_a_person(finding) for finding in findings)
+    return Fixed(tuple(current.values()), tuple(fixed), left)
+
+
+def _for_a_person(finding: Finding) -> Finding:
+    """What could not be fixed is a person's to decide; the text allows no edit of its own."""
+    if not finding.fix:
+        return finding
+    advice = (
+        f"{'; '.join(describe(finding))} (an anchor, or a key that is there twice, allows no edit)"
+    )
+    return replace(finding, fix=(), advice=advice)
 
 
 def _applied(sources: Mapping[str, Source], changes: Sequence[Change]) -> dict[str, Source] | None:

@@ -35,6 +35,18 @@ def pair_of(node: yaml.Node, key: str | int) -> tuple[yaml.Node, yaml.Node] | No
     return next((pair for pair in reversed(pairs) if pair[0].value == key), None)
 
 
+def entries_of(node: yaml.Node) -> list[Span]:
+    """The entries of a collection, keys and values together."""
+    if isinstance(node, yaml.MappingNode):
+        return [Span(key.start_mark.index, end_of_value(value)) for key, value in node.value]
+    return [Span(item.start_mark.index, end_of_value(item)) for item in node.value]
+
+
+def index_of(node: yaml.Node, key: str) -> int:
+    """Which entry of a mapping has this key; the last one if several have."""
+    return max(index for index, pair in enumerate(node.value) if pair[0].value == key)
+
+
 def is_flow(node: yaml.Node) -> bool:
     """Whether it is written in braces or brackets."""
     return isinstance(node, yaml.CollectionNode) and bool(node.flow_style)

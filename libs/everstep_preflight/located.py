@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import yaml
 
+from everstep_preflight.loading import scalar
+
 Path = tuple[str | int, ...]
 """Keys and indices from a document's root."""
 
@@ -75,7 +77,7 @@ class Located:
         """The whole number, or None where this is none."""
         if not self._is(_INTEGER):
             return None
-        found = yaml.safe_load(self.node.value)
+        found = scalar(self.node)
         return found if isinstance(found, int) else None
 
     def is_null(self) -> bool:
@@ -84,7 +86,7 @@ class Located:
 
     def is_true(self) -> bool:
         """Whether this says true."""
-        return self._is(_TRUTH) and bool(yaml.safe_load(self.node.value))
+        return self._is(_TRUTH) and bool(scalar(self.node))
 
     def kind(self) -> str:
         """What this is, for people: a string, a list ..."""

@@ -187,6 +187,8 @@ def _sort(at: Located, bundle: Bundle) -> None:
             bundle.jobs.append(_job(at, made))
         case "PodGroup", "scheduling.volcano.sh":
             bundle.groups.append(_group(at))
+        case "Pod", "v1" if _owned(at):
+            bundle.skipped.append(Skipped(at, f"Pod {_name(at)}: what makes it is to be looked at"))
         case "Pod", "v1" if spec:
             bundle.templates.append(_template(spec))
             bundle.members.append(at)
@@ -246,15 +248,14 @@ def _template(spec: Located) -> Template:
 
 
 def _group(at: Located) -> PodGroup:
-    owners = at.get("metadata", "ownerReferences")
     floor = at.get("spec", "minMember")
-    return PodGroup(
-        at,
-        _name(at),
-        _namespace(at),
-        floor.integer() if floor else None,
-        bool(owners and owners.items()),
-    )
+    number = floor.integer() if floor else None
+    return PodGroup(at, _name(at), _namespace(at), number, _owned(at))
+
+
+def _owned(at: Located) -> bool:
+    owners = at.get("metadata", "ownerReferences")
+    return bool(owners and owners.items())
 
 
 def _name(at: Located) -> str:

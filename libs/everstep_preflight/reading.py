@@ -6,6 +6,7 @@ from typing import Any, Final
 import yaml
 
 from everstep_preflight.errors import UnreadableError
+from everstep_preflight.loading import Loader, documents
 from everstep_preflight.located import Located
 
 MOST_CHARACTERS: Final = 4 << 20
@@ -34,28 +35,29 @@ def read(file: str, text: str) -> Source:
     if len(text) > MOST_CHARACTERS:
         raise UnreadableError(file, f"more than {MOST_CHARACTERS} characters")
     try:
-        nodes: list[yaml.Node | None] = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+        nodes = documents(text)
         _require_bounded(file, nodes)
-        loader = yaml.SafeLoader("")
+        loader = Loader("")
         data = tuple(_data(loader, node) for node in nodes)
     except RecursionError:
         raise UnreadableError(file, "nested too deeply") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
-        raise UnreadableError(file, f"no YAML: {error.problem}", line=line) from None
+        hint = "; a template has to be rendered first" if "{{" in text else ""
+        raise UnreadableError(file, f"no YAML: {error.problem}{hint}", line=line) from None
     except (yaml.YAMLError, ValueError, TypeError) as error:
         said = str(error).partition("\n")[0]
         raise UnreadableError(file, f"no YAML: {said}") from None
-    documents = tuple(
+    located = tuple(
         Located(file, index, (), node.start_mark.line + 1, node)
         for index, node in enumerate(nodes)
         if node is not None
     )
-    return Source(file, text, documents, data)
+    return Source(file, text, located, data)
 
 
-def _data(loader: yaml.SafeLoader, node: yaml.Node | None) -> Any:
+def _data(loader: Loader, node: yaml.Node | None) -> Any:
     return None if node is None else loader.construct_document(node)
 
 

@@ -9,7 +9,7 @@ from everstep_preflight.manifests import Bundle, Container, Template
 from everstep_preflight.model import Finding, Rule, SetValue, Severity, target
 from everstep_preflight.quantities import quantity
 from everstep_preflight.rules.pods import training_templates
-from everstep_preflight.rules.sources import ADOPTING
+from everstep_preflight.rules.sources import ADOPTING, RECORDED
 
 GRACE: Final = Rule(
     "grace-too-short",
@@ -21,6 +21,16 @@ GRACE: Final = Rule(
     f"{ADOPTING}; https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination;"
     " torch.distributed.elastic.multiprocessing (close, timeout 30 s)",
 )
+LONG: Final = Rule(
+    "grace-too-long",
+    Severity.WARNING,
+    "a member that hangs keeps its replacement waiting longer than the job does",
+    "Volcano makes no replacement while the old pod is Terminating, and a pod that does not end"
+    " stays so for all of terminationGracePeriodSeconds; on a machine that is gone it stays until"
+    " it is forced away. A job below its floor holds for EVERSTEP_HOLD_SECONDS, 1800 by default,"
+    " and then gives up.",
+    f"{RECORDED} (a dead host); {ADOPTING}",
+)
 ORDER: Final = Rule(
     "timeouts-order",
     Severity.ERROR,
@@ -30,9 +40,11 @@ ORDER: Final = Rule(
     " survivors give up while the lost member is still counted.",
     "https://docs.pytorch.org/docs/stable/elastic/rendezvous.html",
 )
-RULES: Final = (GRACE, ORDER)
+RULES: Final = (GRACE, LONG, ORDER)
 
 DEFAULT_GRACE_SECONDS: Final = 30
+HOLD_SECONDS: Final = 1800
+"""The adjudicator's default; a site that raised it may allow more grace."""
 _AGENT: Final = {"EVERSTEP_LEAVE_SECONDS": 5, "EVERSTEP_GRACE_SECONDS": 10}
 _MARGIN_SECONDS: Final = 45
 """For the last write and the pod's own end; with the agent's defaults it makes the 60 s advised."""
@@ -68,6 +80,10 @@ def _check_grace(template: Template) -> Iterator[Finding]:
             target(template.spec, "terminationGracePeriodSeconds"), needed, "restartPolicy"
         )
         yield Finding(GRACE, at, message, at.line, (fix,))
+    elif said and needed and grace >= HOLD_SECONDS:
+        message = f"terminationGracePeriodSeconds is {grace}, a job holds for {HOLD_SECONDS}"
+        advice = "choose what the last checkpoint takes, and less than the hold"
+        yield Finding(LONG, said, message, said.line, advice=advice)
 
 
 def _needed_seconds(container: Container) -> int:

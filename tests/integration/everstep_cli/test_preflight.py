@@ -73,7 +73,7 @@ def test_diff_shows_what_fix_would_change(bad_file: Path) -> None:
 
 
 def test_json_is_one_document_with_the_corrected_text(bad_file: Path) -> None:
-    done = everstep("--json", str(bad_file))
+    done = everstep("--json", "--diff", str(bad_file))
     document = json.loads(done.stdout)
     (finding,) = document["findings"]
     assert (finding["rule"], finding["line"]) == ("policy-ends-survivors", 10)

@@ -26,7 +26,8 @@ def test_documents_know_their_lines() -> None:
         ("a: &a [*a]\n", "bad.yaml:1", "stands inside what it refers to"),
         ("a: \0\n", "bad.yaml", "no YAML"),
         ("[" * 5000, "bad.yaml", "nested too deeply"),
-        ("a: 2001-99-99\n", "bad.yaml", "no YAML"),
+        ("a: !!int six\n", "bad.yaml", "no YAML"),
+        ("a: {{ .Values.a }}\n", "bad.yaml:1", "a template has to be rendered first"),
         ("{[1]: 2}\n", "bad.yaml:1", "unhashable"),
     ],
 )
@@ -68,6 +69,20 @@ def test_what_no_rule_is_about_is_skipped_with_a_word(text: str, why: str) -> No
     assert why in skip.why
 
 
+@pytest.mark.parametrize("plain", ["6:8", "190:20:30", "2026-01-01", "1:2.5", "="])
+def test_what_is_a_string_to_kubernetes_is_one_here(plain: str) -> None:
+    value = read("a.yaml", f"a: {plain}\n").documents[0].get("a")
+    assert value
+    assert value.text() == plain
+
+
+@pytest.mark.parametrize(("plain", "number"), [("8", 8), ("0444", 0o444), ("0x10", 16), ("-1", -1)])
+def test_what_is_a_number_to_kubernetes_is_one_here(plain: str, number: int) -> None:
+    value = read("a.yaml", f"a: {plain}\n").documents[0].get("a")
+    assert value
+    assert value.integer() == number
+
+
 def test_empty_documents_between_others_do_not_matter() -> None:
     source = read("a.yaml", f"---\n---\n# nothing\n---\n{GOOD_JOB}---\n")
     assert (check([source]), skipped([source])) == ((), ())
@@ -84,6 +99,13 @@ def test_the_items_of_a_list_are_documents_of_their_own() -> None:
         ("policy-ends-survivors", "items[0].spec.policies[0]"),
         ("podgroup-by-hand", "items[1]"),
     ]
+
+
+def test_a_pod_that_something_made_is_not_looked_at_beside_it() -> None:
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, ownerReferences: [{kind: Job}]}\n"
+    source = read("pods.yaml", f"{pod}spec: {{containers: [{{command: [torchrun, a.py]}}]}}\n")
+    assert check([source]) == ()
+    assert [skip.why for skip in skipped([source])] == ["Pod a: what makes it is to be looked at"]
 
 
 def test_what_a_cronjob_makes_is_a_job_too() -> None:

@@ -18,6 +18,11 @@ def test_ec45_a_pod_that_is_killed_with_its_launcher_gets_more_time(line: str) -
     assert fixed_text(text) == GOOD_JOB
 
 
+def test_ec10_a_pod_that_may_hang_longer_than_the_job_holds_is_found() -> None:
+    (finding,) = found(GOOD_JOB.replace("Seconds: 60", "Seconds: 3600"))
+    assert (finding.rule.id, finding.fix) == ("grace-too-long", ())
+
+
 def test_ec47_the_pods_grace_follows_the_agents() -> None:
     env = "          env:\n          - {name: EVERSTEP_GRACE_SECONDS, value: '120'}\n"
     env += "          envFrom:"
