@@ -13,7 +13,7 @@ from typing import Final
 
 from everstep_preflight.catalogue import RULES, check, skipped
 from everstep_preflight.errors import UnreadableError
-from everstep_preflight.fixing import Fixed, fix
+from everstep_preflight.fixing import Fixed, fix, judged
 from everstep_preflight.reading import MOST_CHARACTERS, Source, read
 
 from everstep_cli.errors import MisuseError
@@ -64,9 +64,9 @@ def run_preflight(files: Sequence[str], wishes: Wishes) -> int:
         raise MisuseError("a file is named twice")
     sources, unreadable = _read_all(files, wishes)
     asked = wishes.fix or wishes.diff
-    result = fix(sources, check) if asked else Fixed(sources, (), check(sources))
+    result = fix(sources, check) if asked else Fixed(sources, (), judged(sources, check(sources)))
     report = Report(
-        findings=result.left if wishes.fix or not asked else check(sources),
+        findings=result.left if wishes.fix or not asked else judged(sources, check(sources)),
         fixed=result.fixed if wishes.fix else (),
         skipped=skipped(sources),
         unreadable=tuple(unreadable),

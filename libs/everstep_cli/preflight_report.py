@@ -106,9 +106,10 @@ def _document(finding: Finding) -> dict[str, Any]:
 
 
 def _summary(report: Report) -> str:
+    lost = f"; {len(report.unreadable)} could not be read" if report.unreadable else ""
     if not report.findings:
-        fixed = f", {len(report.fixed)} fixed" if report.fixed else ""
-        return f"nothing found{fixed}" if not report.fixed else f"nothing left{fixed}"
+        clean = f"nothing left, {len(report.fixed)} fixed" if report.fixed else "nothing found"
+        return clean + lost
     errors = sum(finding.rule.severity is Severity.ERROR for finding in report.findings)
     by_hand = sum(not finding.fix for finding in report.findings)
     parts = [
@@ -117,7 +118,7 @@ def _summary(report: Report) -> str:
         f"{len(report.fixed)} fixed" if report.fixed else "",
         f"{by_hand} need a person",
     ]
-    return "; ".join(part for part in parts if part)
+    return "; ".join(part for part in parts if part) + lost
 
 
 def _print(console: Console, *lines: Text) -> None:

@@ -46,6 +46,17 @@ def fix(sources: Sequence[Source], check: Check) -> Fixed:
     return Fixed(tuple(current.values()), tuple(fixed), left)
 
 
+def judged(sources: Sequence[Source], findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings, with fixes only where `fix` can make them: aliases may forbid one."""
+    texts = {source.file: source for source in sources}
+    return tuple(
+        _for_a_person(finding)
+        if texts[finding.at.file].has_aliases and _applied(texts, finding.fix) is None
+        else finding
+        for finding in findings
+    )
+
+
 def _for_a_person(finding: Finding) -> Finding:
     """What could not be fixed is a person's to decide; the text allows no edit of its own."""
     if not finding.fix:

@@ -24,6 +24,7 @@ class Source:
     text: str
     documents: tuple[Located, ...]
     data: tuple[Any, ...]
+    has_aliases: bool
 
 
 def read(file: str, text: str) -> Source:
@@ -36,7 +37,7 @@ def read(file: str, text: str) -> Source:
         raise UnreadableError(file, f"more than {MOST_CHARACTERS} characters")
     try:
         nodes = documents(text)
-        _require_bounded(file, nodes)
+        has_aliases = _check_aliases(file, nodes)
         loader = Loader("")
         data = tuple(_data(loader, node) for node in nodes)
     except RecursionError:
@@ -54,18 +55,20 @@ def read(file: str, text: str) -> Source:
         for index, node in enumerate(nodes)
         if node is not None
     )
-    return Source(file, text, located, data)
+    return Source(file, text, located, data, has_aliases)
 
 
 def _data(loader: Loader, node: yaml.Node | None) -> Any:
     return None if node is None else loader.construct_document(node)
 
 
-def _require_bounded(file: str, nodes: list[yaml.Node | None]) -> None:
+def _check_aliases(file: str, nodes: list[yaml.Node | None]) -> bool:
+    """Whether a value stands in several places; too many of them are refused."""
     counted: dict[int, int] = {}
     total = sum(_count(file, node, counted) for node in nodes if node is not None)
     if total > MOST_VALUES:
         raise UnreadableError(file, f"its aliases stand for more than {MOST_VALUES} values")
+    return total > len(counted)
 
 
 def _count(file: str, node: yaml.Node, counted: dict[int, int]) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from everstep_preflight.launching import Flag, Launch
+from everstep_preflight.launching import Flag, Launch, Launcher
 from everstep_preflight.located import Located
 from everstep_preflight.manifests import Bundle, Job, Task
 from everstep_preflight.model import Change, Finding, ReplaceWords, Rule, SetValue, Severity, target
@@ -37,11 +37,11 @@ SIZES: Final = Rule(
     f"{RECORDED}; {ADOPTING}",
 )
 REFUSED: Final = Rule(
-    "floor-refused",
+    "counts-refused",
     Severity.ERROR,
-    "minAvailable is above what there is",
-    "The webhook refuses a task minAvailable above its replicas, and a Job minAvailable above all"
-    " replicas.",
+    "counts that Volcano does not take",
+    "The webhook refuses a task minAvailable above its replicas, a Job minAvailable above all"
+    " replicas, and a Job without a task.",
     WEBHOOK,
 )
 NO_ROOM: Final = Rule(
@@ -96,6 +96,8 @@ def _gang(job: Job) -> _Gang | None:
 
 
 def _check_refused(job: Job) -> Iterator[Finding]:
+    if not job.tasks:
+        yield Finding(REFUSED, job.spec, "the Job has no task", job.spec.line, advice="add one")
     for task in job.tasks:
         said = task.at.get("minAvailable")
         if said and task.floor is not None and task.floor > task.replicas:
@@ -113,6 +115,8 @@ def _check_gang(gang: _Gang) -> Iterator[Finding]:
     if task.floor is None and task.replicas > 1:
         yield from _check_unset(gang, elastic=elastic)
     yield from _check_floors(gang)
+    if task.replicas > 1 and _lacks_nnodes(gang):
+        yield _without_nnodes(gang)
     if members and members[1] != task.replicas and len(set(members)) == 2:
         yield _sizes(gang, members[1])
     floor = gang.of_job if task.floor is None else task.floor
@@ -199,6 +203,26 @@ def _sizes(gang: _Gang, most: int) -> Finding:
         f"--nnodes allows {most} members, task {gang.task.name} has {gang.task.replicas} replicas"
     )
     return Finding(SIZES, at, message, line, advice="write the full size in both places")
+
+
+def _lacks_nnodes(gang: _Gang) -> bool:
+    """Neither a flag nor anything that a shell or the environment could fill in for it."""
+    launch = gang.launch
+    if not launch or launch.launcher is Launcher.OTHER or "nnodes" in launch.flags:
+        return False
+    trainers = gang.task.template.trainers if gang.task.template else ()
+    brought = any(container.at.get("envFrom") for container in trainers)
+    return not brought and not any("$" in word for word in launch.words)
+
+
+def _without_nnodes(gang: _Gang) -> Finding:
+    assert gang.launch
+    task, floor = gang.task, gang.of_job if gang.task.floor is None else gang.task.floor
+    message = (
+        f"--nnodes is missing, which means 1, and task {task.name} has {task.replicas} replicas"
+    )
+    advice = f"--nnodes={floor or 'MIN'}:{task.replicas}"
+    return Finding(SIZES, gang.launch.at, message, gang.launch.line, advice=advice)
 
 
 def _nnodes(gang: _Gang) -> Flag | None:

@@ -1,5 +1,6 @@
 """Where members meet under plain torchrun: on one of them, or at a name that never was."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -66,6 +67,7 @@ STATIC_VARIABLES: Final = Rule(
 RULES: Final = (ON_MEMBER, WITHOUT_SVC, WRONG_DOMAIN, STATIC_PLUGIN, STATIC_VARIABLES)
 
 _STATIC: Final = ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "GROUP_RANK")
+_VARIABLE: Final = re.compile(r"\$[({]?([A-Za-z_][A-Za-z0-9_]*)[)}]?")
 _ENDPOINTS: Final = ("rdzv-endpoint", "master-addr")
 
 
@@ -117,6 +119,7 @@ def _check_endpoint(job: Job, container: Container, bundle: Bundle) -> Iterator[
     if not launch or launch.launcher is Launcher.EVERSTEP:
         return
     flag = next((launch.flags[name] for name in _ENDPOINTS if name in launch.flags), None)
+    flag = _filled_in(flag, container) if flag else None
     endpoint = _endpoint(flag, job) if flag else None
     if not flag or not endpoint:
         return
@@ -142,6 +145,17 @@ def _check_name(job: Job, endpoint: _Endpoint) -> Iterator[Finding]:
         message = f"{endpoint.host} cannot resolve: the pod's name is {new}"
         fix = ReplaceWords(target(flag.at), endpoint.host, new)
         yield Finding(WRONG_DOMAIN, flag.at, message, flag.line, (fix,))
+
+
+def _filled_in(flag: Flag, container: Container) -> Flag:
+    """A variable that the manifest itself sets, by its value; it then stands where that does."""
+    for variable in _VARIABLE.finditer(flag.value):
+        entry = container.variable(variable[1])
+        value = entry.get("value") if entry else None
+        words = value.words() if value else None
+        if value and words:
+            return Flag(flag.value.replace(variable[0], words), words, value)
+    return flag
 
 
 def _endpoint(flag: Flag, job: Job) -> _Endpoint | None:

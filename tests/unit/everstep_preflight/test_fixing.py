@@ -3,6 +3,7 @@
 import json
 
 import yaml
+from everstep_preflight.fixing import judged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.preflight import GOOD_JOB, fixed, fixed_text, found, pod_group
@@ -58,6 +59,8 @@ def test_a_fix_that_an_anchor_forbids_is_left_to_a_person() -> None:
     )
     result = fixed(text)
     assert result.sources[0].text == text
+    unfixed = judged(result.sources, found(text))
+    assert [one.advice for one in unfixed] == [one.advice for one in result.left]
     assert [finding.rule.id for finding in result.left] == ["policy-ends-survivors"] * 2
     assert not any(finding.fix for finding in result.left)
     assert "an anchor" in result.left[0].advice

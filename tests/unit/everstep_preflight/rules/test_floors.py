@@ -60,8 +60,23 @@ def test_three_different_floors_need_a_person() -> None:
 
 
 def test_a_floor_above_what_there_is_is_refused() -> None:
-    assert rules(GOOD_JOB.replace(TASK_FLOOR, "    minAvailable: 9\n")) == ["floor-refused"]
-    assert rules(GOOD_JOB.replace(JOB_FLOOR, "  minAvailable: 9\n  tasks")) == ["floor-refused"]
+    assert rules(GOOD_JOB.replace(TASK_FLOOR, "    minAvailable: 9\n")) == ["counts-refused"]
+    assert rules(GOOD_JOB.replace(JOB_FLOOR, "  minAvailable: 9\n  tasks")) == ["counts-refused"]
+
+
+def test_a_job_without_a_task_is_refused() -> None:
+    text = GOOD_JOB[: GOOD_JOB.index("  tasks:")]
+    assert rules(text) == ["counts-refused"]
+
+
+def test_members_that_are_told_of_no_others_are_found() -> None:
+    alone = GOOD_JOB.replace('"--nnodes=6:8", ', "")
+    assert rules(alone) == []  # PET_NNODES may be in what envFrom brings
+    bare = alone.replace(
+        "envFrom:\n          - configMapRef:\n              name: everstep", "env: []"
+    )
+    finding = next(found for found in found(bare) if found.rule.id == "sizes-differ")
+    assert finding.advice == "--nnodes=6:8"
 
 
 def test_ec09_replicas_below_the_full_size_are_found() -> None:

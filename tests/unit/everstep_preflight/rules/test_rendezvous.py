@@ -90,6 +90,14 @@ def test_an_endpoint_in_a_shell_script_is_found_on_its_line() -> None:
     assert "--rdzv_endpoint" in text.splitlines()[finding.line - 1]
 
 
+def test_an_endpoint_in_a_variable_of_the_manifest_is_put_right_there() -> None:
+    env = "          env:\n          - name: STORE\n            value: llama-worker-0.training\n"
+    text = meeting_at("$(STORE):29500").replace("          envFrom:", f"{env}          envFrom:")
+    lines = {finding.rule.id: finding.line for finding in found(text)}
+    assert text.splitlines()[lines["endpoint-on-member"] - 1].strip().startswith("value: llama")
+    assert "value: llama-worker-0.llama\n" in fixed_text(text)
+
+
 def test_ec41_the_plugin_that_fixes_the_world_size_is_removed() -> None:
     text = GOOD_JOB.replace("spec:\n", "spec:\n  plugins:\n    pytorch: []\n    svc: []\n", 1)
     assert rules(text) == ["static-world-plugin"]
