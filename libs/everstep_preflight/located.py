@@ -56,6 +56,16 @@ class Located:
                 if isinstance(key, yaml.ScalarNode):
                     yield key.value, self._below(key.value, value, key.start_mark.line + 1)
 
+    def own_pairs(self) -> tuple[tuple[str, "Located"], ...]:
+        """Those that are written here, and not merged in by ``<<`` from elsewhere."""
+        start, end = self.node.start_mark.index, self.node.end_mark.index
+        keys = self.node.value if isinstance(self.node, yaml.MappingNode) else ()
+        return tuple(
+            (key.value, self._below(key.value, value, key.start_mark.line + 1))
+            for key, value in keys
+            if isinstance(key, yaml.ScalarNode) and start <= key.start_mark.index < end
+        )
+
     def items(self) -> tuple["Located", ...]:
         """The items in order; none where this is no list."""
         if not isinstance(self.node, yaml.SequenceNode):

@@ -130,7 +130,7 @@ def _wrong(found: Located, kind: str) -> Finding:
 
 
 def _check_keys(at: Located) -> Iterator[Finding]:
-    pairs = at.pairs()
+    pairs = at.own_pairs()
     for key, count in Counter(key for key, _ in pairs).items():
         if count > 1:
             value = [value for name, value in pairs if name == key][-1]

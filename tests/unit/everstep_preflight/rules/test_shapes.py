@@ -61,6 +61,14 @@ def test_a_string_where_a_list_belongs_needs_a_person() -> None:
     assert finding.message == "a string stands here, where a list belongs"
 
 
+def test_a_field_that_goes_before_a_merged_one_is_there_once() -> None:
+    text = GOOD_JOB.replace("      spec:\n", "      spec: &pod\n")
+    second = "  - name: b\n    replicas: 8\n    minAvailable: 6\n    template:\n      spec:\n"
+    second += "        <<: *pod\n        restartPolicy: OnFailure\n"
+    assert rules(text + second) == ["restart-policy"]
+    assert "key-twice" not in rules(fixed_text(text + second))
+
+
 def test_a_field_that_is_there_twice_is_found_where_it_is_the_second_time() -> None:
     text = GOOD_JOB.replace("    replicas: 8\n", "    replicas: 4\n    replicas: 8\n")
     (finding,) = found(text)
