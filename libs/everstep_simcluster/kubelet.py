@@ -94,7 +94,13 @@ class Kubelet:
 
     def _register(self) -> None:
         machine = self.machine
-        amounts = {"cpu": "96", "memory": "1024Gi", "pods": "110", "nvidia.com/gpu": machine.gpus}
+        amounts = {
+            "cpu": "96",
+            "memory": "1024Gi",
+            "pods": "110",
+            "nvidia.com/gpu": machine.gpus,
+            "rdma/hca": machine.gpus,  # an adapter a GPU
+        }
         status = {
             "capacity": amounts,
             "allocatable": amounts,

@@ -39,11 +39,8 @@ class Deployment:
         self._homes: dict[str, str] = {}
         self.credentials = folder / "credentials"
 
-    async def start(self, *names: str, **settings: str) -> None:
-        """Run these workloads (all of them if none is named) and wait until all pods are ready.
-
-        ``settings`` are variables given to all but the bus, in place of what an operator tunes.
-        """
+    async def start(self, *names: str) -> None:
+        """Run the bus and these workloads, all if none is named; wait until all pods are ready."""
         chosen = {
             name: one
             for name, one in workloads(self._objects).items()
@@ -55,7 +52,7 @@ class Deployment:
         await self._make_credentials()
         for name, one in chosen.items():
             for index in range(one["spec"]["replicas"]):
-                pod = self._pod(one, f"{name}-{index}", {} if name == BUS else settings)
+                pod = self._pod(one, f"{name}-{index}")
                 self._cluster.objects.create(PODS, NAMESPACE, pod)
         await self.wait_ready()
 
@@ -68,12 +65,45 @@ class Deployment:
             logs = [f"{name}: {self.log(name)[-2000:]}" for name, pod in pods if not is_ready(pod)]
             raise AssertionError("\n".join(logs)) from None
 
+    def here(self, text: str, homes: dict[str, str]) -> str:
+        """A manifest's text with folders in place of ``homes``' paths, and servers' addresses."""
+        for path, home in homes.items():
+            text = text.replace(path, home)
+        for pod in self._homes:
+            text = text.replace(f"{pod}.{BUS}-peers.{NAMESPACE}.svc", self._address(pod))
+        return text.replace(f"tls://{BUS}.{NAMESPACE}.svc:4222", ",".join(self.bus_urls))
+
+    def secret(self, name: str) -> Path:
+        """A folder with the files of a Secret that ``credentials.sh`` has made."""
+        home = self._folder / "secrets" / name
+        home.mkdir(parents=True, exist_ok=True)
+        made = yaml.safe_load((self.credentials / "kustomization.yaml").read_text())
+        (found,) = [one for one in made["secretGenerator"] if one["name"] == name]
+        for file in found["files"]:
+            key, _, origin = file.rpartition("=")
+            shutil.copy(self.credentials / origin, home / (key or origin))
+        return home
+
+    def claim(self, name: str) -> Path:
+        """The folder in the place of a shared volume."""
+        home = self._folder / "claims" / name
+        home.mkdir(parents=True, exist_ok=True)
+        return home
+
     def pods(self) -> dict[str, Object]:
         """The pods by name."""
         return {pod["metadata"]["name"]: pod for pod in self._cluster.pods(NAMESPACE)}
 
     def _all_ready(self, but: tuple[str, ...]) -> bool:
         return all(is_ready(pod) for name, pod in self.pods().items() if name not in but)
+
+    def all_have_reconnected(self) -> bool:
+        """Whether each service has lost its server of the bus and found another."""
+        services = [pod for pod in self.pods() if not pod.startswith(BUS)]
+        logs = map(self.log, services)
+        return all(
+            log.count("bus connected") > log.count("bus connection lost") > 0 for log in logs
+        )
 
     def node_of(self, pod: str) -> str:
         """Where that pod runs."""
@@ -114,7 +144,7 @@ class Deployment:
             said, _ = await process.communicate()
         assert process.returncode == 0, said.decode()
 
-    def _pod(self, workload: Object, name: str, settings: dict[str, str]) -> Object:
+    def _pod(self, workload: Object, name: str) -> Object:
         spec = copy.deepcopy(workload["spec"]["template"]["spec"])
         (container,) = spec["containers"]
         homes = {
@@ -125,12 +155,11 @@ class Deployment:
         env = container["env"]
         for entry in env:
             if "value" in entry:
-                entry["value"] = self._at_home(entry["value"], homes)
-        env += [{"name": key, "value": value} for key, value in settings.items()]
+                entry["value"] = self.here(entry["value"], homes)
         if spec["automountServiceAccountToken"]:
             config = str(self._cluster.kubeconfig_path)
             env.append({"name": "EVERSTEP_KUBECONFIG_PATH", "value": config})
-        container["command"] = [self._at_home(word, homes) for word in container["command"]]
+        container["command"] = [self.here(word, homes) for word in container["command"]]
         programs = {"python": sys.executable, "nats-server": executable()}
         container["command"][0] = programs[container["command"][0]]
         labels = workload["spec"]["template"]["metadata"]["labels"]
@@ -145,14 +174,14 @@ class Deployment:
         volumes = workload["spec"]["template"]["spec"]["volumes"]
         (volume,) = [one for one in volumes if one["name"] == name] or [{}]
         claim = volume.get("persistentVolumeClaim")
-        home = self._folder / "claims" / claim["claimName"] if claim else self._folder / pod / name
+        if claim:
+            return self.claim(claim["claimName"])
+        home = self._folder / pod / name
         home.mkdir(parents=True, exist_ok=True)
-        sources = volume.get("projected", {}).get("sources", [volume])
-        for source in sources:
-            for secret in [source.get("secret", {})]:
-                named = secret.get("secretName") or secret.get("name")
-                for file, origin in self._secret(named).items() if named else ():
-                    shutil.copy(self.credentials / origin, home / file)
+        for source in volume.get("projected", {}).get("sources", [volume]):
+            if "secret" in source:
+                named = source["secret"].get("secretName") or source["secret"]["name"]
+                shutil.copytree(self.secret(named), home, dirs_exist_ok=True)
             if "configMap" in source:
                 config = of_kind(self._objects, "ConfigMap")[source["configMap"]["name"]]
                 for file, text in config["data"].items():
@@ -163,17 +192,4 @@ class Deployment:
         """Have the configuration in a volume name the folders and addresses of this machine."""
         for home in homes.values():
             for file in Path(home).glob("*.conf"):
-                file.write_text(self._at_home(file.read_text(), homes))
-
-    def _secret(self, name: str) -> dict[str, str]:
-        made = yaml.safe_load((self.credentials / "kustomization.yaml").read_text())
-        (found,) = [one for one in made["secretGenerator"] if one["name"] == name]
-        parts = [file.rpartition("=") for file in found["files"]]
-        return {key or origin: origin for key, _, origin in parts}
-
-    def _at_home(self, text: str, homes: dict[str, str]) -> str:
-        for path, home in homes.items():
-            text = text.replace(path, home)
-        for pod in self._homes:
-            text = text.replace(f"{pod}.{BUS}-peers.{NAMESPACE}.svc", self._address(pod))
-        return text
+                file.write_text(self.here(file.read_text(), homes))

@@ -9,7 +9,7 @@ from everstep_simcluster.settings import ClusterSettings
 from support.simcluster import NAMESPACE
 
 DEPLOYED_PODS = 10
-JOB_PODS = 3
+JOB_PODS = 8
 
 
 @pytest.fixture

@@ -33,8 +33,7 @@ async def test_every_pod_is_ready_and_the_bus_outlives_any_one_of_its_servers(
         assert set((await asyncio.to_thread(copies, deployed)).values()) == {3}
         await cluster.faults.power_off(deployed.node_of("everstep-nats-0"))
         await eventually(lambda: written(bus, 2))
-    services = [pod for pod in deployed.pods() if not pod.startswith("everstep-nats")]
-    await eventually(lambda: all(deployed.log(pod).count("bus connected") > 1 for pod in services))
+    await eventually(deployed.all_have_reconnected)
     await deployed.wait_ready("everstep-nats-0")
 
 
