@@ -15,10 +15,11 @@ help: ## Show this list
 
 setup: $(READY) ## Make .venv with everything that constraints.txt pins
 
-$(READY): constraints.txt pyproject.toml
+$(READY): constraints.txt pyproject.toml tests/s3.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --constraint constraints.txt hatchling editables
 	$(VENV)/bin/pip install --quiet --no-build-isolation --constraint constraints.txt --editable '.[dev]'
+	$(VENV)/bin/pip install --quiet --no-deps --upgrade --target $(VENV)/s3 --requirement tests/s3.txt
 	touch $@
 
 demo: $(READY) ## Take the power of one of eight training members, beside plain torchrun

@@ -5,6 +5,7 @@ EverstepError
     ├── DamagedError        bytes are not what was written: use another checkpoint
     ├── IncompleteError     a shard is missing: it cannot be committed
     ├── StorageFullError    no room: prune, then try again
+    ├── UnusableRootError   a URL that nothing here can read
     ├── NoRoomError         too little memory for snapshots
     ├── OverwrittenError    a snapshot was written over while it was read
     ├── StoppedError        somebody ended the reading
@@ -13,7 +14,6 @@ EverstepError
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from everstep_contract.errors import EverstepError
 
@@ -25,25 +25,33 @@ class CheckpointError(EverstepError):
 class DamagedError(CheckpointError):
     """A file is not what its manifest, or its own header, says."""
 
-    def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path}: {why}")
-        self.path = path
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"{where}: {why}")
+        self.where = where
 
 
 class IncompleteError(CheckpointError):
     """A checkpoint lacks a shard, or has one of another size."""
 
-    def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path}: {why}")
-        self.path = path
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"{where}: {why}")
+        self.where = where
 
 
 class StorageFullError(CheckpointError):
     """There is no room, by the disk or by the quota; nothing of the attempt is left."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"{path}: no room left")
-        self.path = path
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where}: no room left")
+        self.where = where
+
+
+class UnusableRootError(CheckpointError):
+    """No installed library reads such a URL."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"{url}: {why}")
+        self.url = url
 
 
 class NoRoomError(CheckpointError):
@@ -73,9 +81,9 @@ class OverwrittenError(CheckpointError):
 class StoppedError(CheckpointError):
     """The reading was ended before its end: nothing is known."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(f"{path}: not read to its end")
-        self.path = path
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where}: not read to its end")
+        self.where = where
 
 
 class NoSuchCheckpointError(CheckpointError):
@@ -90,6 +98,6 @@ class NoSuchCheckpointError(CheckpointError):
 class UnfitError(CheckpointError):
     """What was to be imported or exported cannot be."""
 
-    def __init__(self, path: Path, why: str) -> None:
-        super().__init__(f"{path}: {why}")
-        self.path = path
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"{where}: {why}")
+        self.where = where

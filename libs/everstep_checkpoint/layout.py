@@ -14,11 +14,12 @@ import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 from math import prod
-from pathlib import Path
 from typing import Any, Final
 
 from everstep_checkpoint.errors import DamagedError
+from everstep_checkpoint.media import Key, Medium
 
 PAGE_BYTES: Final = 4096
 MAX_HEADER_BYTES: Final = 100_000_000
@@ -143,20 +144,21 @@ def _frame(ordered: Sequence[Piece], fields: Mapping[str, Any]) -> tuple[bytes, 
     return bytes(_LENGTH.size) + before.encode(), after.encode()
 
 
-def read_layout(path: Path) -> Layout:
+def read_layout(place: Medium, key: Key) -> Layout:
     """The layout of a shard that lies on storage.
 
     Raises:
         DamagedError: It is no shard, or not all of one.
         OSError: It cannot be read.
     """
-    with path.open("rb") as file:
+    where = place.where(key)
+    with BufferedReader(place.open(key)) as file:
         prefix = file.read(_LENGTH.size)
-        text = file.read(_text_bytes(path, prefix))
-    return parse_layout(path, prefix + text, path.stat().st_size)
+        text = file.read(_text_bytes(where, prefix))
+    return parse_layout(where, prefix + text, place.size(key))
 
 
-def parse_layout(source: Path, begin: bytes | memoryview, total_bytes: int) -> Layout:
+def parse_layout(source: str, begin: bytes | memoryview, total_bytes: int) -> Layout:
     """The layout of a shard that begins with these bytes; there may be more than its header.
 
     Args:
@@ -192,12 +194,12 @@ def parse_layout(source: Path, begin: bytes | memoryview, total_bytes: int) -> L
     return layout
 
 
-def _text_bytes(path: Path, prefix: bytes) -> int:
+def _text_bytes(where: str, prefix: bytes) -> int:
     if len(prefix) < _LENGTH.size:
-        raise DamagedError(path, f"only {len(prefix)} bytes: no shard")
+        raise DamagedError(where, f"only {len(prefix)} bytes: no shard")
     (length,) = _LENGTH.unpack(prefix)
     if length > MAX_HEADER_BYTES:
-        raise DamagedError(path, f"a header of {length} bytes: no shard")
+        raise DamagedError(where, f"a header of {length} bytes: no shard")
     return int(length)
 
 

@@ -7,24 +7,35 @@ import typer
 
 from everstep_cli.options import Access, AsJson, Credentials
 
+
+def _readable_root(root: str | None) -> str | None:
+    from everstep_checkpoint.errors import CheckpointError
+    from everstep_checkpoint.media import Key, medium
+
+    try:
+        if root is not None:
+            medium(root).names(Key())
+    except (CheckpointError, OSError) as error:
+        raise typer.BadParameter(str(error)) from error
+    return root
+
+
 Root = Annotated[
-    Path,
+    str,
     typer.Option(
         "--root",
         envvar="EVERSTEP_CHECKPOINT_ROOT",
-        exists=True,
-        file_okay=False,
-        help="The folder below which all jobs' checkpoints lie.",
+        callback=_readable_root,
+        help="The folder, or URL of a bucket, below which all jobs' checkpoints lie.",
     ),
 ]
 RootWithoutBus = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--root",
         envvar="EVERSTEP_CHECKPOINT_ROOT",
-        exists=True,
-        file_okay=False,
-        help="Where no bus is given, and no indexer runs: do it in this folder.",
+        callback=_readable_root,
+        help="Where no bus is given, and no indexer runs: do it in this folder or bucket.",
     ),
 ]
 BusUrl = Annotated[

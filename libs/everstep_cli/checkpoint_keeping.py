@@ -3,7 +3,6 @@
 import json
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from everstep_bus.interface import Bus
@@ -30,8 +29,8 @@ from everstep_cli.terminal import output
 PRUNE_SECONDS: Final = 60.0
 """Deleting hundreds of gigabytes takes a while."""
 
-Where = Access | Path | None
-"""A bus with an indexer, or the folder itself."""
+Where = Access | str | None
+"""A bus with an indexer, or the root itself."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ def _job_key(job: str | None) -> JobKey | None:
     return JobKey(namespace=namespace, name=name)
 
 
-def _storage(root: Path | None) -> Storage:
+def _storage(root: str | None) -> Storage:
     if root is None:
         raise MisuseError("name a bus with --nats-url, or a folder with --root")
     return Storage(root)

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 
 import typer
 from everstep_checkpoint.errors import DamagedError
@@ -22,7 +21,7 @@ from everstep_cli.terminal import output, progress
 GIB = 1 << 30
 
 
-def show_checkpoints(root: Path, *, as_json: bool) -> None:
+def show_checkpoints(root: str, *, as_json: bool) -> None:
     """Print all checkpoints, job by job, best first."""
     storage = Storage(root)
     found, damaged = storage.listed()
@@ -40,7 +39,10 @@ def show_checkpoints(root: Path, *, as_json: bool) -> None:
     else:
         output().print(checkpoint_table(rows))
     troubles = [f"no checkpoint: {error}" for error in damaged]
-    troubles += [f"no checkpoint: {path}: not committed" for path in sorted(storage.leftovers())]
+    troubles += [
+        f"no checkpoint: {storage.where(folder)}: not committed"
+        for folder in sorted(storage.leftovers())
+    ]
     troubles += [f"damaged: {one.marks.damage}" for one in found if one.marks.damage]
     for trouble in troubles:
         progress().print(trouble, style="red", markup=False, soft_wrap=True)
@@ -64,7 +66,7 @@ def _moment(at: datetime | None) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S") if at else "not yet"
 
 
-def show_checkpoint(root: Path, name: str, job: str | None, *, as_json: bool) -> None:
+def show_checkpoint(root: str, name: str, job: str | None, *, as_json: bool) -> None:
     """Print what a checkpoint holds, by the headers of its shards.
 
     Raises:
@@ -75,7 +77,8 @@ def show_checkpoint(root: Path, name: str, job: str | None, *, as_json: bool) ->
     one = named(storage.listed()[0], name, job).manifest
     try:
         layouts = {
-            shard.file: read_layout(storage.folder(one) / shard.file) for shard in one.shards
+            shard.file: read_layout(storage.medium, storage.folder(one) / shard.file)
+            for shard in one.shards
         }
     except (DamagedError, OSError) as error:
         raise CommandError(f"damaged: {error}") from None
@@ -96,7 +99,7 @@ def show_checkpoint(root: Path, name: str, job: str | None, *, as_json: bool) ->
     output().print(table)
 
 
-def verify_and_show(root: Path, names: tuple[str, ...], *, mark: bool) -> None:
+def verify_and_show(root: str, names: tuple[str, ...], *, mark: bool) -> None:
     """Read these checkpoints, or all, back and say which are whole.
 
     Args:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from pathlib import Path
 
 from everstep_bus.interface import Bus
 from everstep_checkpoint.storage import Storage
@@ -20,7 +19,7 @@ def main() -> int:
     settings = Settings.from_env(os.environ)
 
     async def start(bus: Bus, readiness: Readiness) -> None:
-        storage = Storage(Path(settings.checkpoint_root))
+        storage = Storage(settings.checkpoint_root)
         house = House(bus, storage, settings.policy(), SystemClock())
         await serve(house, readiness, instance=settings.instance)
 

@@ -56,9 +56,9 @@ class Committer:
         there = set(await asyncio.to_thread(self._storage.folders))
 
         def is_there(complete: Complete) -> bool:
-            manifest = manifest_of(complete, None)
-            attempt = self._storage.attempt(manifest.job, manifest.generation, manifest.step)
-            return attempt in there or self._storage.folder(manifest) in there
+            one = manifest_of(complete, None)
+            attempt = self._storage.attempt(one.job, one.lineage, one.generation, one.step)
+            return attempt in there or self._storage.folder(one) in there
 
         left = [complete for complete in completes if is_there(complete)]
         CHECKPOINTS.labels("gone").inc(len(completes) - len(left))
@@ -93,7 +93,7 @@ class Committer:
         job = await self._index.job(manifest.job)
         if not is_void(manifest, starts_of(manifest.lineage, job)):
             return False
-        if await asyncio.to_thread(self._storage.folder(manifest).exists):
+        if await asyncio.to_thread(self._storage.is_committed, manifest):
             await asyncio.to_thread(self._storage.delete, manifest)
         log.warning("checkpoint void", job=str(manifest.job), checkpoint=manifest.checkpoint)
         return True

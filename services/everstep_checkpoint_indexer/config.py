@@ -1,29 +1,30 @@
 """Every knob of the checkpoint indexer."""
 
-import os
-from pathlib import Path
 from typing import Annotated
 
+from everstep_checkpoint.errors import CheckpointError
 from everstep_checkpoint.retention import Retention
+from everstep_checkpoint.storage import Storage
 from everstep_runtime.settings import ServiceSettings
 from pydantic import AfterValidator, Field
 
 from everstep_checkpoint_indexer.model import Policy
 
 
-def _writable_folder(path: str) -> str:
-    if not Path(path).is_dir():
-        raise ValueError("not a folder")
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise ValueError("not writable")
-    return path
+def _writable(root: str) -> str:
+    try:
+        Storage(root).medium.check()
+    except (CheckpointError, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"cannot write there: {why}") from error
+    return root
 
 
 class Settings(ServiceSettings):
     """What the checkpoint indexer can be told, each as ``EVERSTEP_<FIELD>``."""
 
-    checkpoint_root: Annotated[str, AfterValidator(_writable_folder)]
-    """The folder, shared with every trainer, below which all jobs' checkpoints lie."""
+    checkpoint_root: Annotated[str, AfterValidator(_writable)]
+    """Folder or URL, shared with every trainer, below which all jobs' checkpoints lie."""
     keep_last: int = Field(default=2, ge=2, description="Newest verified ones that stay.")
     keep_every: int = Field(default=0, ge=0, description="Steps of which multiples stay; 0: none.")
     keep_bytes: int | None = Field(

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
+from everstep_checkpoint.media import Key
 from everstep_checkpoint.validity import Listed
 from everstep_contract.facts.checkpoint import ShardPrepared
 from everstep_contract.manifest import Manifest, ShardFile, checkpoint_name
@@ -80,24 +81,22 @@ def starts_of(lineage: str, job: JobRecord | None) -> tuple[GenerationStart, ...
 
 @dataclass(frozen=True)
 class Sighting:
-    """A folder as it was seen: when it last changed by the file server's clock, since when."""
+    """A folder as it was seen: a trace of what was in it, and since when."""
 
-    changed_ns: int
+    trace: int
     since: float
 
 
 def abandoned(
-    seen: Mapping[Path, Sighting], found: Mapping[Path, int], now: float, idle_seconds: float
-) -> tuple[dict[Path, Sighting], tuple[Path, ...]]:
+    seen: Mapping[Key, Sighting], found: Mapping[Key, int], now: float, idle_seconds: float
+) -> tuple[dict[Key, Sighting], tuple[Key, ...]]:
     """Which folders have stood still for so long, and what to remember until the next look.
 
-    Only this process's clock is compared with itself; the file server's is compared for equality.
+    Only this process's clock is compared with itself; what storage tells, for equality.
     """
     sightings = {
-        path: seen[path]
-        if path in seen and seen[path].changed_ns == changed_ns
-        else Sighting(changed_ns, now)
-        for path, changed_ns in found.items()
+        path: seen[path] if path in seen and seen[path].trace == trace else Sighting(trace, now)
+        for path, trace in found.items()
     }
     still = [path for path, sighting in sightings.items() if now - sighting.since >= idle_seconds]
     return sightings, tuple(still)

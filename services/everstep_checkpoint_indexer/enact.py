@@ -162,7 +162,7 @@ class Index:
 
     def record(self, one: Listed) -> CheckpointRecord:
         """What key-value has of it."""
-        return record_of(one, str(self._storage.folder(one.manifest)))
+        return record_of(one, self._storage.where(self._storage.folder(one.manifest)))
 
     async def _delete(self, key: str) -> None:
         kv = self._bus.kv(CHECKPOINTS)

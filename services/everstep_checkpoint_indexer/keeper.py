@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import structlog
 from everstep_bus.interface import Received
+from everstep_checkpoint.media import Key
 from everstep_contract.errors import EverstepError
 from everstep_contract.facts.checkpoint import CheckpointDamaged, SaveFailed, ShardPrepared
 
@@ -103,10 +103,10 @@ class Keeper:
         await self.pruner.discover()
         await self.pruner.collect(self._awaited())
 
-    def _awaited(self) -> set[Path]:
+    def _awaited(self) -> set[Key]:
         storage = self._house.storage
         return {
-            storage.attempt(attempt.job, attempt.generation, attempt.step)
+            storage.attempt(attempt.job, attempt.job_uid, attempt.generation, attempt.step)
             for attempt in self._gathering.pending
         }
 

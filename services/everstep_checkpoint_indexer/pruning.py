@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Collection
 from functools import partial
-from pathlib import Path
 
 import structlog
 from everstep_bus.errors import TransientBusError
 from everstep_checkpoint.keeping import Lineage, outdated
+from everstep_checkpoint.media import Key
 from everstep_checkpoint.retention import Retention
-from everstep_checkpoint.storage import collect
 from everstep_contract.identity import JobKey
 from everstep_contract.manifest import Manifest
 
@@ -30,7 +29,7 @@ class Pruner:
         self._storage = house.storage
         self._index = index
         self._reader = reader
-        self._seen: dict[Path, Sighting] = {}
+        self._seen: dict[Key, Sighting] = {}
 
     async def outdated(self, job: JobKey | None, retention: Retention) -> list[Manifest]:
         """What may go of a job's lineages, or of all jobs'."""
@@ -48,7 +47,7 @@ class Pruner:
         Raises:
             TransientBusError: What may go is not known, or the index was not told; do it again.
         """
-        left: list[Path] = []
+        left: list[Key] = []
         try:
             async with self._index.changing:
                 going = await self.outdated(job, retention or self._house.policy.retention)
@@ -57,7 +56,7 @@ class Pruner:
                     _note(manifest)
                     await self._index.forget(manifest)
         finally:
-            await asyncio.to_thread(collect, left)
+            await asyncio.to_thread(self._storage.collect, left)
         return going
 
     async def discover(self) -> None:
@@ -89,7 +88,7 @@ class Pruner:
             freed_bytes=sum(manifest.total_bytes for manifest in freed),
         )
 
-    async def collect(self, kept: Collection[Path]) -> None:
+    async def collect(self, kept: Collection[Key]) -> None:
         """Delete attempts that have stood still for long, except those that are waited for.
 
         Call it every minute or so: it remembers since when which attempt has stood still.
@@ -98,11 +97,11 @@ class Pruner:
         self._seen, still = abandoned(
             self._seen, found, self._house.clock.monotonic(), self._house.policy.idle_seconds
         )
-        going = [path for path in still if path not in kept]
-        await asyncio.to_thread(collect, going)
+        going = [one for one in still if one not in kept]
+        await asyncio.to_thread(self._storage.collect, going)
         COLLECTED.inc(len(going))
         if going:
-            log.info("attempts collected", paths=[str(path) for path in going])
+            log.info("attempts collected", paths=[self._storage.where(one) for one in going])
 
     async def _of(self, lineage: Lineage, retention: Retention) -> tuple[Manifest, ...]:
         busy = self._reader.busy

@@ -40,7 +40,7 @@ class Bench:
             os.pwrite(self.pair.fd, block[: self.pair.slot_bytes - at], self.pair.place(0) + at)
         self.heard: asyncio.Queue[Input] = asyncio.Queue()
         me = Core().state.me
-        self.flushing = Flushing(Shelf(folder, me), self.memory, self.heard.put_nowait)
+        self.flushing = Flushing(Shelf(str(folder), me), self.memory, self.heard.put_nowait)
 
     async def flush(self, step: int) -> tuple[float, float]:
         """Seconds until it was durable; turns of the loop a second meanwhile."""

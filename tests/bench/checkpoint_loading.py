@@ -14,6 +14,7 @@ from everstep_checkpoint.storage import CHUNK_BYTES
 from everstep_contract.manifest import Manifest
 from everstep_trainer.library.loading import load_state
 from safetensors.torch import load_file
+from support.places import storage_of
 from support.saves import save
 
 GIB: Final = 1 << 30
@@ -48,7 +49,7 @@ def measure(folder: Path, manifest: Manifest, runs: int) -> list[Run]:
         "read_into_new_memory": lambda: _read(
             path, torch.empty(path.stat().st_size, dtype=torch.uint8).numpy().data
         ),
-        "load": lambda: load_state(folder, manifest),
+        "load": lambda: load_state(storage_of(folder), manifest),
         "stock": lambda: {name: tensor.clone() for name, tensor in load_file(path).items()},
     }
     chance = Random(0)

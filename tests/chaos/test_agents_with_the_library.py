@@ -8,14 +8,13 @@ import signal
 import time
 from pathlib import Path
 
-from everstep_checkpoint.layout import read_layout
-from everstep_checkpoint.storage import verify_shard
 from everstep_contract.facts.checkpoint import ShardPrepared
 from everstep_contract.facts.member import MemberFormed, MemberLeft
 from everstep_contract.facts.worker import WorkerExited
 from everstep_contract.manifest import ShardFile
 from everstep_trainer.page import VOUCHED_SECONDS
 from support.agent_fleet import Fleet
+from support.places import layout_in, verify_shard
 from support.polling import eventually
 
 TINY_TRAINING = Path(__file__).parents[1] / "support" / "tiny_training.py"
@@ -181,4 +180,4 @@ async def test_what_all_members_make_durable_of_a_step_is_one_whole_checkpoint(
         name = Path(fact.path).name
         shard = ShardFile(file=name, total_bytes=fact.total_bytes, xxh3_128=fact.xxh3_128)
         verify_shard(folder, shard)
-        read_layout(folder / name)
+        layout_in(folder / name)

@@ -1,5 +1,6 @@
 """A whole job that died goes on to the bit, with real services, agents and files."""
 
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from signal import SIGKILL
@@ -10,6 +11,7 @@ from everstep_contract.facts.member import MemberFormed
 from support.agent_fleet import JOB, Fleet, fleet
 from support.kill_house import SERVICES, service_of
 from support.polling import eventually
+from support.s3 import SITE, s3_server
 
 SCRIPT = Path(__file__).parents[1] / "support" / "drawing_script.py"
 MEMBERS = 2
@@ -19,12 +21,12 @@ KILLED_AT = 18
 Losses = dict[tuple[str, str], set[str]]
 
 
-async def start_members(job: Fleet, root: Path) -> None:
+async def start_members(job: Fleet, root: str) -> None:
     """Members of a job that needs all of them."""
     program = (str(SCRIPT), str(job.folder), str(TOTAL), str(CHECKPOINT_EVERY))
     for _ in range(MEMBERS):
         gang = ("--nnodes", f"{MEMBERS}:{MEMBERS}")
-        await job.start_script(*gang, *program, EVERSTEP_CHECKPOINT_ROOT=str(root))
+        await job.start_script(*gang, *program, EVERSTEP_CHECKPOINT_ROOT=root)
 
 
 def losses(job: Fleet) -> Losses:
@@ -37,7 +39,7 @@ def losses(job: Fleet) -> Losses:
     return found
 
 
-async def die_as_a_whole(job: Fleet, root: Path) -> None:
+async def die_as_a_whole(job: Fleet, root: str) -> None:
     """SIGKILL all members between two checkpoints, once the older one is committed."""
     saved = KILLED_AT - KILLED_AT % CHECKPOINT_EVERY
     await eventually(lambda: len(losses(job)) == (KILLED_AT - 1) * MEMBERS, within_seconds=60)
@@ -48,10 +50,8 @@ async def die_as_a_whole(job: Fleet, root: Path) -> None:
     (job.folder / f"hold-{KILLED_AT}").unlink()
 
 
-async def trained(folder: Path, template_socket: Path, *, killed: bool) -> Losses:
+async def trained(folder: Path, root: str, template_socket: Path, *, killed: bool) -> Losses:
     """The losses of a whole training; killed: of one whose members all died on the way."""
-    root = folder / "checkpoints"
-    root.mkdir(parents=True)
     async with fleet(folder, template_socket) as job, AsyncExitStack() as stack:
         for role in SERVICES:
             await stack.enter_async_context(service_of(job, role, root))
@@ -68,12 +68,31 @@ async def trained(folder: Path, template_socket: Path, *, killed: bool) -> Losse
         return losses(job)
 
 
+@pytest.fixture(params=["folder", "s3"])
+def root(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Of checkpoints, for every process that is started."""
+    if request.param == "folder":
+        for part in ("undisturbed", "killed"):
+            (tmp_path / "checkpoints" / part).mkdir(parents=True)
+        yield str(tmp_path / "checkpoints")
+        return
+    with s3_server(tmp_path / "s3.log") as server:
+        for name, value in server.variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.syspath_prepend(SITE)
+        yield server.root("checkpoints")
+
+
 @pytest.mark.slow  # tests/torch has the same of the library alone
 async def test_a_whole_job_that_died_goes_on_with_the_very_losses_that_it_would_have_had(
-    tmp_path: Path, template_socket: Path
+    root: str, tmp_path: Path, template_socket: Path
 ) -> None:
-    undisturbed = await trained(tmp_path / "undisturbed", template_socket, killed=False)
-    killed = await trained(tmp_path / "killed", template_socket, killed=True)
+    undisturbed = await trained(
+        tmp_path / "undisturbed", f"{root}/undisturbed", template_socket, killed=False
+    )
+    killed = await trained(tmp_path / "killed", f"{root}/killed", template_socket, killed=True)
     assert all(len(seen) == 1 for seen in undisturbed.values())
     assert len(undisturbed) == TOTAL * MEMBERS
     assert killed == undisturbed

@@ -15,6 +15,7 @@ from support.agent_fleet import Fleet
 from support.jobs import NOW
 from support.kill_house import PARTS, KillHouse, Part, Training, kill_house
 from support.kill_ledger import Version
+from support.places import folder_of
 from support.polling import eventually
 from support.stepped_clock import SteppedClock
 
@@ -80,7 +81,7 @@ async def require_nothing_left(house: KillHouse) -> None:
     manifests, damaged = house.storage.manifests()
     assert damaged == []
     whole = {
-        house.storage.folder(one) / name
+        folder_of(house.storage, one) / name
         for one in manifests
         for name in (*(shard.file for shard in one.shards), MANIFEST, MARKS)
     }

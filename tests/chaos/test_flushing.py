@@ -29,7 +29,7 @@ class Desk:
         self.pair = self.memory.workers[0].state
         self.pair.resize(BYTES)
         self.heard: list[Input] = []
-        self.shelf = Shelf(folder, Core().state.me)
+        self.shelf = Shelf(str(folder), Core().state.me)
         self.flushing = Flushing(self.shelf, self.memory, self.heard.append)
 
     def keep(self, step: int) -> Snapshot:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from everstep_checkpoint.storage import verify_shard
 from everstep_contract.facts.checkpoint import SaveFailed, ShardPrepared
 from everstep_contract.manifest import ShardFile
 from everstep_trainer.agent.inputs import Terminate
@@ -16,6 +15,7 @@ from everstep_trainer.agent.model import Limits
 from support.agent_core import seat
 from support.agent_home import AgentHome, agent_home, gone
 from support.fake_worker import NUMBER, content
+from support.places import verify_shard
 from support.polling import eventually
 from support.small_disk import small_disk
 

@@ -28,6 +28,7 @@ from everstep_contract.telemetry import MemberReport
 from everstep_simcluster.launcher import PodCommand, PodProcess, TemplateLauncher
 from support.agent_home import FAKE_WORKER
 from support.polling import collected, eventually
+from support.s3 import python_path
 
 JOB = JobKey(namespace="team.a", name="llama.ft")
 HERE = "127.0.0.1"
@@ -39,7 +40,9 @@ def template(folder: Path) -> Iterator[Path]:
     """A template server; the path of its socket."""
     socket = folder / "template.sock"
     with subprocess.Popen(
-        [sys.executable, "-m", "everstep_trainer.template", str(socket)], stdout=subprocess.PIPE
+        [sys.executable, "-m", "everstep_trainer.template", str(socket)],
+        env={**os.environ, "PYTHONPATH": python_path()},  # what forks from it imports no later
+        stdout=subprocess.PIPE,
     ) as server:
         assert server.stdout is not None
         assert server.stdout.readline() == b"ready\n"

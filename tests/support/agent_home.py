@@ -114,7 +114,9 @@ async def agent_home(
         has_storage=storage is not None,
         limits=limits or Limits(),
     )
-    agent = Agent(Life(me, zygote, listener, "run", checkpoint_root=storage), SystemClock())
+    agent = Agent(
+        Life(me, zygote, listener, "run", checkpoint_root=str(storage or "")), SystemClock()
+    )
     home = AgentHome(agent, me, folder, other)
 
     async def live() -> None:

@@ -41,10 +41,10 @@ def keeping(keep_last: int = 2, **changes: Any) -> Policy:
 def written(storage: Storage, index: int = 0, *, step: int = 100, **changes: Any) -> ShardPrepared:
     """A shard that lies on storage, as its writer tells of it; alone, it is a whole state."""
     told = shard(index, step=step, **{"shards": 1, **changes})
-    attempt = storage.attempt(JOB, told.generation, step)
-    name = f"{told.kind}-{index}-{told.member.incarnation}.safetensors"
-    file = write_shard(attempt, name, [b"x" * 10])
-    place = {"path": str(attempt / name), "xxh3_128": file.xxh3_128}
+    attempt = storage.attempt(JOB, told.member.job_uid, told.generation, step)
+    key = attempt / f"{told.kind}-{index}-{told.member.incarnation}.safetensors"
+    file = write_shard(storage.medium, key, [b"x" * 10])
+    place = {"path": storage.where(key), "xxh3_128": file.xxh3_128}
     return told.model_copy(update=place)
 
 

@@ -62,14 +62,14 @@ IMPATIENT: Final = {
 """Of the adjudicator: replacements come at once here."""
 
 
-def service_of(fleet: Fleet, role: Role, root: Path) -> AbstractAsyncContextManager[ServiceProcess]:
+def service_of(fleet: Fleet, role: Role, root: str) -> AbstractAsyncContextManager[ServiceProcess]:
     """A service on this fleet's server; its log is called by its role and its turn.
 
     ``root``: of all checkpoints.
     """
     settings = settings_of(role, fleet.server.url, fleet.credentials)
     if role == "checkpoint_indexer":
-        settings["EVERSTEP_CHECKPOINT_ROOT"] = str(root)
+        settings["EVERSTEP_CHECKPOINT_ROOT"] = root
     if role == "adjudicator":
         settings |= IMPATIENT
     turn = len(list(fleet.folder.glob(f"{role}-*.log")))
@@ -136,7 +136,7 @@ class KillHouse:
 
     async def start_service(self, role: Role) -> None:
         """In the place of the one before, if there was one."""
-        started = service_of(self.fleet, role, self.root)
+        started = service_of(self.fleet, role, str(self.root))
         self.services[role] = await self.stack.enter_async_context(started)
 
     async def start_agent(self) -> None:

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from everstep_checkpoint.slots import SlotPair, Word
-from everstep_checkpoint.storage import Storage, write_shard
+from everstep_checkpoint.storage import Storage
 from everstep_contract.manifest import Manifest, ShardFile, ShardKind, checkpoint_name
 from everstep_contract.record import GenerationStart
 from support.jobs import NOW
+from support.places import attempt_of, write_shard
 from support.trainees import JOB, LINEAGE, TrainingJob
 
 
@@ -27,7 +28,7 @@ class Saver:
     ) -> Manifest:
         """Wait until each of these workers, in rank order, says that it is due, and commit it."""
         (due, *_) = self._job.until_told("checkpoint_due", numbers, step=step)
-        folder = self.storage.attempt(JOB, due.generation, step)
+        folder = attempt_of(self.storage, due.generation, step, lineage=LINEAGE)
         shards = [self._write(folder, numbers[0], "state", step)]
         shards += [self._write(folder, number, "rank", step) for number in numbers]
         manifest = Manifest(

@@ -7,13 +7,14 @@ from typing import Literal
 
 import torch
 from everstep_checkpoint.layout import Piece, lay_out
-from everstep_checkpoint.storage import Storage, write_shard
+from everstep_checkpoint.storage import Storage
 from everstep_contract.identity import JobKey
 from everstep_contract.manifest import Manifest, ShardFile, ShardKind, checkpoint_name
 from everstep_contract.record import GenerationStart
 from everstep_trainer.library.pieces import piece_of
 from everstep_trainer.library.regions import Region
 from support.jobs import JOB, NOW
+from support.places import attempt_of, folder_of, write_shard
 
 Cut = Literal["whole", "rows", "columns"]
 """whole: all of it is written once, as DDP has it · rows, columns: along the first or the last
@@ -93,7 +94,7 @@ def save(
 ) -> tuple[Path, Manifest]:
     """A committed checkpoint: where it lies, and its manifest."""
     storage, shards = Storage(root), 1 if cut == "whole" else world_size
-    attempt = storage.attempt(job, generation, step)
+    attempt = attempt_of(storage, generation, step, job=job)
     files = [
         write(attempt, "state", (at, shards), held(tensors, cut, shards, at))
         for at in range(shards)
@@ -110,7 +111,8 @@ def save(
         history=history,
         committed_at=NOW,
     )
-    return storage.commit(manifest), manifest
+    storage.commit(manifest)
+    return folder_of(storage, manifest), manifest
 
 
 def same(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> bool:

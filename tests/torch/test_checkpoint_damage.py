@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from everstep_checkpoint.errors import DamagedError
+from everstep_checkpoint.storage import MANIFEST
 from everstep_contract.identity import JobKey
 from everstep_contract.manifest import Manifest
 from everstep_trainer.library.errors import CheckpointDiffersError
@@ -17,6 +18,8 @@ from everstep_trainer.library.reading import Watch
 from everstep_trainer.library.regions import Region
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.jobs import JOB
+from support.places import storage_of
 from support.saves import WHOLE, save
 
 IMPATIENT = Watch(silence_seconds=0.2)
@@ -76,8 +79,8 @@ def test_any_damage_to_any_shard_of_the_state_is_noticed_and_named(
     do, why = HARMS[harm]
     do(path)
     with pytest.raises(DamagedError, match=why) as caught:
-        load_state(folder, manifest, watch=IMPATIENT)
-    assert caught.value.path == path
+        load_state(storage_of(folder), manifest, watch=IMPATIENT)
+    assert caught.value.where == str(path)
     assert str(path) in str(caught.value)
 
 
@@ -89,9 +92,9 @@ def test_any_damage_to_what_a_rank_has_for_itself_is_noticed_and_named(
     path = folder / manifest.of_kind("rank")[1].file
     HARMS[harm][0](path)
     with pytest.raises(DamagedError) as caught:
-        load_rank(folder, manifest, 1, IMPATIENT)
-    assert caught.value.path == path
-    assert load_rank(folder, manifest, 0) == '{"rank": 0}'
+        load_rank(storage_of(folder), manifest, 1, IMPATIENT)
+    assert caught.value.where == str(path)
+    assert load_rank(storage_of(folder), manifest, 0) == '{"rank": 0}'
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +111,8 @@ def _flipped_is_noticed(good: tuple[Path, Manifest], number: int, bit: int) -> N
     path.write_bytes(content)
     try:
         with pytest.raises(DamagedError) as caught:
-            load_state(folder, manifest, {n: _all_of(t) for n, t in WHOLE.items()})
-        assert caught.value.path == path
+            load_state(storage_of(folder), manifest, {n: _all_of(t) for n, t in WHOLE.items()})
+        assert caught.value.where == str(path)
     finally:
         path.write_bytes(before)
 
@@ -145,8 +148,8 @@ def test_an_old_manifest_with_a_new_shard_is_noticed(tmp_path: Path) -> None:
     file = manifest.of_kind("state")[0].file
     shutil.copyfile(newer / file, folder / file)
     with pytest.raises(DamagedError, match="its hash is") as caught:
-        load_state(folder, manifest)
-    assert caught.value.path == folder / file
+        load_state(storage_of(folder), manifest)
+    assert caught.value.where == str(folder / file)
 
 
 @pytest.mark.parametrize("shift", ["job", "step"])
@@ -154,11 +157,9 @@ def test_a_manifest_of_something_else_is_noticed(tmp_path: Path, shift: str) -> 
     folder, _ = save(tmp_path)
     other = JobKey(namespace="team", name="other")
     _, manifest = save(tmp_path / "x", job=other) if shift == "job" else save(tmp_path, step=9)
-    with pytest.raises(DamagedError, match="the manifest is of") as caught:
-        load_state(folder, manifest)
-    assert caught.value.path == folder
-    with pytest.raises(DamagedError, match="the manifest is of"):
-        load_rank(folder, manifest, 0)
+    (folder / MANIFEST).write_text(manifest.model_dump_json())
+    damaged = {error.where: str(error) for error in storage_of(folder).listed(JOB)[1]}
+    assert "it is of" in damaged[str(folder / MANIFEST)]
 
 
 def test_a_wrong_hash_in_the_manifest_is_noticed(tmp_path: Path) -> None:
@@ -166,15 +167,15 @@ def test_a_wrong_hash_in_the_manifest_is_noticed(tmp_path: Path) -> None:
     shard = manifest.shards[0].model_copy(update={"xxh3_128": "0" * 32})
     wrong = manifest.model_copy(update={"shards": (shard, *manifest.shards[1:])})
     with pytest.raises(DamagedError, match="not 00000000"):
-        load_state(folder, wrong)
+        load_state(storage_of(folder), wrong)
 
 
 def test_a_manifest_that_lacks_a_shard_is_noticed(tmp_path: Path) -> None:
     folder, manifest = save(tmp_path, "rows", 3)
     for listed in (manifest.shards[1:], manifest.of_kind("rank")):
         with pytest.raises(DamagedError, match="of the state, not all") as caught:
-            load_state(folder, manifest.model_copy(update={"shards": listed}))
-        assert caught.value.path == folder
+            load_state(storage_of(folder), manifest.model_copy(update={"shards": listed}))
+        assert caught.value.where == str(folder)
 
 
 def test_ec29_a_tensor_that_is_missing_or_not_wanted_is_named(tmp_path: Path) -> None:
@@ -182,10 +183,10 @@ def test_ec29_a_tensor_that_is_missing_or_not_wanted_is_named(tmp_path: Path) ->
     wanted = {name: _all_of(tensor) for name, tensor in WHOLE.items()}
     more = {**wanted, "optimizer.more": Region((1,), (0,), (1,))}
     with pytest.raises(CheckpointDiffersError, match=r"'optimizer.more' in .* is missing"):
-        load_state(folder, manifest, more)
+        load_state(storage_of(folder), manifest, more)
     del wanted["model.mask"]
     with pytest.raises(CheckpointDiffersError, match=r"'model.mask' in .* is not wanted"):
-        load_state(folder, manifest, wanted)
+        load_state(storage_of(folder), manifest, wanted)
 
 
 def test_ec50_a_pickle_in_place_of_a_shard_is_refused_and_not_run(tmp_path: Path) -> None:
@@ -199,5 +200,5 @@ def test_ec50_a_pickle_in_place_of_a_shard_is_refused_and_not_run(tmp_path: Path
     torch.save(Crafted(), path)
     grown = manifest.shards[0].model_copy(update={"total_bytes": path.stat().st_size})
     with pytest.raises(DamagedError):
-        load_state(folder, manifest.model_copy(update={"shards": (grown,)}))
+        load_state(storage_of(folder), manifest.model_copy(update={"shards": (grown,)}))
     assert not marker.exists()

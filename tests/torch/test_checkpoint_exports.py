@@ -7,7 +7,8 @@ import pytest
 import torch
 from everstep_checkpoint.errors import DamagedError, UnfitError
 from everstep_checkpoint.layout import lay_out
-from everstep_checkpoint.storage import Storage, write_shard
+from everstep_checkpoint.media import Key
+from everstep_checkpoint.storage import Storage
 from everstep_checkpoint.validity import eligible
 from everstep_contract.manifest import Manifest, checkpoint_name
 from everstep_trainer import checkpoint_commands
@@ -18,6 +19,7 @@ from everstep_trainer.library.pieces import piece_of
 from everstep_trainer.library.tree import Packed, pack, unpack
 from safetensors.torch import load_file, save_file
 from support.jobs import JOB, NOW
+from support.places import attempt_of, folder_of, write_shard
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 from torch.distributed.checkpoint.state_dict_loader import load
 
@@ -49,7 +51,7 @@ def storage(tmp_path: Path) -> Storage:
 def saved(storage: Storage) -> Manifest:
     """The state, cut by rows over two shards where it has rows, as its writers leave it."""
     packed = pack(STATE, "state")
-    attempt, shards = storage.attempt(JOB, 3, 7), []
+    attempt, shards = attempt_of(storage, 3, 7), []
     for shard in (0, 1):
         parts = {}
         for name, tensor in packed.tensors.items():
@@ -127,7 +129,7 @@ def test_a_damaged_checkpoint_is_not_exported_as_good(
     storage: Storage, saved: Manifest, tmp_path: Path, export: object
 ) -> None:
     assert callable(export)
-    shard = storage.folder(saved) / saved.shards[1].file
+    shard = folder_of(storage, saved) / saved.shards[1].file
     shard.write_bytes(shard.read_bytes()[:-1] + b"?")
     with pytest.raises(DamagedError):
         export(storage, saved, tmp_path / "out.safetensors")
@@ -150,7 +152,7 @@ def test_what_was_exported_whole_comes_back_whole_for_another_job(
     manifest = import_checkpoint(storage, source, WANTED, NOW)
     assert eligible(storage.manifests(JOB)[0], "uid-2") == (manifest,)
     assert storage.read(manifest).is_proven
-    loaded = load_state(storage.folder(manifest), manifest)
+    loaded = load_state(storage, manifest)
     state = unpack(Packed(loaded.text, loaded.tensors))
     assert state["scheduler"] == STATE["scheduler"]
     assert_equal(state["model"], MODEL)
@@ -170,7 +172,7 @@ def test_a_model_from_elsewhere_becomes_the_object_that_the_job_tracks_it_as(
         import_checkpoint(storage, folder, WANTED, NOW)
     wanted = Wanted(JOB, "uid-2", 0, tracked_as="policy")
     manifest = import_checkpoint(storage, folder, wanted, NOW)
-    loaded = load_state(storage.folder(manifest), manifest)
+    loaded = load_state(storage, manifest)
     assert_equal(unpack(Packed(loaded.text, loaded.tensors))["policy"], MODEL)
 
 
@@ -217,7 +219,7 @@ class _TouchWhenRead:
 def test_the_commands_take_a_checkpoint_out_and_bring_it_in(
     storage: Storage, saved: Manifest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, root = str(tmp_path / "out.safetensors"), str(storage.root)
+    out, root = str(tmp_path / "out.safetensors"), storage.where(Key())
     export = ["g3-s7", out, "--to", "safetensors", "--root", root]
     assert checkpoint_commands.export_checkpoint(export) == 0
     assert "g3-s7 of team.a/llama.ft: verified, written to" in capsys.readouterr().out

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from everstep_checkpoint.storage import CHUNK_BYTES
+from everstep_checkpoint.storage import CHUNK_BYTES, Storage
 from everstep_trainer.library.loading import load_rank, load_state
 from everstep_trainer.library.regions import Region, region_of
 from safetensors import safe_open
 from safetensors.torch import load_file
+from support.places import storage_of
 from support.saves import WHOLE, WORLD_SIZES, Cut, moves, part, region, same, save
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 from torch.distributed.checkpoint.state_dict_loader import load
@@ -63,7 +64,7 @@ def regions(cut: Cut, world_size: int, rank: int) -> dict[str, Region]:
 @pytest.mark.parametrize("world_size", WORLD_SIZES)
 @pytest.mark.parametrize("cut", CUTS)
 def test_every_tensor_comes_back_whole(tmp_path: Path, cut: Cut, world_size: int) -> None:
-    loaded = load_state(*save(tmp_path, cut, world_size))
+    loaded = load_state(Storage(tmp_path), save(tmp_path, cut, world_size)[1])
     assert same(loaded.tensors, WHOLE)
     assert json.loads(loaded.text) == {"state": 0}
 
@@ -76,7 +77,7 @@ def test_ec29_every_rank_of_another_world_gets_its_part(
     folder, manifest = save(tmp_path, cut, saved)
     for wanted in (regions(to, loading, rank) for to in CUTS[1:] for rank in range(loading)):
         expected = {name: part(tensor, wanted[name]) for name, tensor in WHOLE.items()}
-        assert same(load_state(folder, manifest, wanted).tensors, expected)
+        assert same(load_state(storage_of(folder), manifest, wanted).tensors, expected)
 
 
 @pytest.mark.usefixtures("no_group_left")
@@ -89,7 +90,7 @@ def test_sharded_tensors_get_the_same_from_us_and_from_stock_dcp(
         targets = sharded(loading, rank, Shard(0))
         wanted = {name: region_of(tensor) for name, tensor in targets.items()}
         load(targets, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=True)
-        assert same(load_state(folder, manifest, wanted).tensors, local(targets))
+        assert same(load_state(storage_of(folder), manifest, wanted).tensors, local(targets))
 
 
 @pytest.mark.parametrize("world_size", WORLD_SIZES)
@@ -115,7 +116,7 @@ def test_stock_safetensors_opens_every_shard(tmp_path: Path) -> None:
 
 def test_each_rank_finds_what_it_saved_for_itself(tmp_path: Path) -> None:
     folder, manifest = save(tmp_path, "whole", 3)
-    assert [load_rank(folder, manifest, rank) for rank in range(4)] == [
+    assert [load_rank(storage_of(folder), manifest, rank) for rank in range(4)] == [
         '{"rank": 0}',
         '{"rank": 1}',
         '{"rank": 2}',
@@ -127,17 +128,17 @@ def test_more_chunks_than_there_are_buffers_for_come_back(tmp_path: Path) -> Non
     small = {f"{at}.small": torch.rand(3 << 16) for at in range(40)}
     large = {f"{at}.large": torch.rand(5, 1 << 20) for at in range(3)}
     folder, manifest = save(tmp_path, tensors=small | large)
-    assert same(load_state(folder, manifest).tensors, small | large)
+    assert same(load_state(storage_of(folder), manifest).tensors, small | large)
     halves = {name: Region((5, 1 << 20), (0, 1 << 19), (5, 1 << 19)) for name in large}
     wanted = {name: region_of(tensor) for name, tensor in small.items()} | halves
     expected = small | {name: part(large[name], halves[name]) for name in large}
-    assert same(load_state(folder, manifest, wanted).tensors, expected)
+    assert same(load_state(storage_of(folder), manifest, wanted).tensors, expected)
 
 
 def test_tensors_are_on_the_cpu_wherever_the_script_has_new_ones(tmp_path: Path) -> None:
     folder, manifest = save(tmp_path)
     with torch.device("meta"):
-        loaded = load_state(folder, manifest)
+        loaded = load_state(storage_of(folder), manifest)
     assert same(loaded.tensors, WHOLE)
 
 
@@ -146,7 +147,7 @@ def test_a_load_takes_memory_for_the_state_once_and_a_few_chunks(tmp_path: Path)
     folder, manifest = save(tmp_path, tensors=large | WHOLE)
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts from what there is now
     before = _peak_bytes()
-    loaded = load_state(folder, manifest)
+    loaded = load_state(storage_of(folder), manifest)
     state = sum(tensor.nbytes for tensor in loaded.tensors.values())
     assert _peak_bytes() - before < state + 6 * CHUNK_BYTES
 

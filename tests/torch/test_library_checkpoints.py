@@ -10,6 +10,7 @@ import pytest
 from everstep_contract.manifest import Manifest, checkpoint_name
 from everstep_contract.record import GenerationStart
 from everstep_trainer.library.recovery import TOLD_AT_ONCE
+from support.places import attempt_of, folder_of
 from support.ranks import RankHouse
 from support.savers import Saver
 from support.trainees import LINEAGE, TrainingJob
@@ -51,17 +52,17 @@ class Wrecked:
         self.job.slots.clear()
 
     def file(self, manifest: Manifest, shard: int = 0) -> Path:
-        return self.storage.folder(manifest) / manifest.shards[shard].file
+        return folder_of(self.storage, manifest) / manifest.shards[shard].file
 
     def commit_copy(self, manifest: Manifest, step: int) -> Manifest:
         """The same files, committed as the checkpoint of another step."""
         copied = manifest.model_copy(
             update={"step": step, "checkpoint": checkpoint_name(manifest.generation, step)}
         )
-        attempt = self.storage.attempt(manifest.job, manifest.generation, step)
+        attempt = attempt_of(self.storage, manifest.generation, step)
         attempt.mkdir()
         for shard in manifest.shards:
-            shutil.copy(self.storage.folder(manifest) / shard.file, attempt)
+            shutil.copy(folder_of(self.storage, manifest) / shard.file, attempt)
         self.storage.commit(copied)
         return copied
 

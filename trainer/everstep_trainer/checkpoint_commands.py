@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from everstep_checkpoint.keeping import named
+from everstep_checkpoint.media import Key, medium
 from everstep_checkpoint.storage import Storage
 from everstep_contract.errors import EverstepError
 from everstep_contract.identity import JobKey
@@ -60,18 +61,20 @@ def _parser(command: str, described: Callable[[list[str]], int]) -> argparse.Arg
     root = os.environ.get(ROOT_VARIABLE)
     parser.add_argument(
         "--root",
-        type=_folder,
+        type=_root,
         default=root,
         required=root is None,
-        help=f"the folder below which all jobs' checkpoints lie [env: {ROOT_VARIABLE}]",
+        help=f"folder or URL below which all jobs' checkpoints lie [env: {ROOT_VARIABLE}]",
     )
     return parser
 
 
-def _folder(text: str) -> Path:
-    if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"no folder {text!r}")
-    return Path(text)
+def _root(text: str) -> str:
+    try:
+        medium(text).names(Key())
+    except (EverstepError, OSError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 def _job(text: str) -> JobKey:

@@ -8,13 +8,16 @@ from typing import Any
 
 import torch
 from everstep_checkpoint.errors import DamagedError, UnfitError
+from everstep_checkpoint.folder import Folder
 from everstep_checkpoint.layout import lay_out
+from everstep_checkpoint.media import Key, Medium
 from everstep_checkpoint.storage import CHUNK_BYTES, Storage, write_shard
 from everstep_contract.manifest import Manifest, ShardFile
 
 from everstep_trainer.library.loading import load_state
 from everstep_trainer.library.pieces import piece_of
 from everstep_trainer.library.tree import Packed, pack, unpack
+from everstep_trainer.torch_formats import stock_state
 
 
 def export_dcp(storage: Storage, manifest: Manifest, target: Path) -> None:
@@ -35,9 +38,10 @@ def export_dcp(storage: Storage, manifest: Manifest, target: Path) -> None:
     with _all_or_nothing(target) as part:
         for shard in manifest.of_kind("state"):
             source = storage.folder(manifest) / shard.file
-            written = write_shard(part, shard.file, _chunks(source))
+            chunks = _chunks(storage.medium, source)
+            written = write_shard(Folder(part.parent), Key(part.name) / shard.file, chunks)
             if (written.total_bytes, written.xxh3_128) != (shard.total_bytes, shard.xxh3_128):
-                raise DamagedError(source, "it is not what was written")
+                raise DamagedError(storage.where(source), "it is not what was written")
 
 
 def export_safetensors(
@@ -64,7 +68,7 @@ def export_safetensors(
     if only is not None:
         tensors = pack(_object(manifest, packed, only), only).tensors
         packed = Packed("null", tensors)
-    write_safetensors(target, packed)
+    write_safetensors(Folder(target.parent), Key(target.name), packed)
 
 
 def export_torch(
@@ -81,20 +85,24 @@ def export_torch(
     """
     with _all_or_nothing(target) as part:
         packed = _loaded(storage, manifest)
-        state = unpack(packed) if only is None else _object(manifest, packed, only)
+        state = (
+            {name: stock_state(one) for name, one in unpack(packed).items()}
+            if only is None
+            else stock_state(_object(manifest, packed, only))
+        )
         torch.save(state, part)
 
 
-def write_safetensors(target: Path, packed: Packed) -> ShardFile:
+def write_safetensors(place: Medium, key: Key, packed: Packed) -> ShardFile:
     """One file with all of a state; its tensors are copied one at a time if need be."""
     pieces = [piece_of(name, tensor) for name, tensor in packed.tensors.items()]
     layout = lay_out(pieces, packed.text)
     raw = (_raw(packed.tensors[piece.name]) for piece in layout.pieces)
-    return write_shard(target.parent, target.name, (layout.header, *raw))
+    return write_shard(place, key, (layout.header, *raw))
 
 
 def _loaded(storage: Storage, manifest: Manifest) -> Packed:
-    state = load_state(storage.folder(manifest), manifest)
+    state = load_state(storage, manifest)
     return Packed(state.text, state.tensors)
 
 
@@ -102,7 +110,7 @@ def _object(manifest: Manifest, packed: Packed, name: str) -> Any:
     state = unpack(packed)
     if name not in state:
         known = ", ".join(map(str, state))
-        raise UnfitError(Path(manifest.checkpoint), f"it has no object {name!r}, only {known}")
+        raise UnfitError(manifest.checkpoint, f"it has no object {name!r}, only {known}")
     return state[name]
 
 
@@ -111,14 +119,14 @@ def _raw(tensor: torch.Tensor) -> memoryview:
     return memory
 
 
-def _chunks(path: Path) -> Iterator[memoryview]:
+def _chunks(place: Medium, key: Key) -> Iterator[memoryview]:
     buffer = memoryview(bytearray(CHUNK_BYTES))
     try:
-        with path.open("rb", buffering=0) as file:
+        with place.open(key) as file:
             while count := file.readinto(buffer):
                 yield buffer[:count]
     except OSError as error:
-        raise DamagedError(path, error.strerror or repr(error)) from error
+        raise DamagedError(place.where(key), error.strerror or repr(error)) from error
 
 
 @contextmanager
@@ -136,5 +144,6 @@ def _all_or_nothing(target: Path) -> Iterator[Path]:
 
 
 def _require_new(target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists():
-        raise UnfitError(target, "it is there already")
+        raise UnfitError(str(target), "it is there already")

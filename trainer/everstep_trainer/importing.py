@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 from everstep_checkpoint.errors import UnfitError
 from everstep_checkpoint.layout import DCP_SHARDING_KEY, STATE_KEY
+from everstep_checkpoint.media import Key
 from everstep_checkpoint.storage import Storage
 from everstep_contract.identity import JobKey
 from everstep_contract.manifest import Manifest, ShardFile, checkpoint_name
@@ -78,12 +79,12 @@ def import_checkpoint(storage: Storage, source: Path, wanted: Wanted, at: dateti
 
 
 def _shard(storage: Storage, wanted: Wanted, packed: Packed) -> ShardFile:
-    attempt = storage.attempt(wanted.job, GENERATION, wanted.step)
+    attempt = storage.attempt(wanted.job, wanted.lineage, GENERATION, wanted.step)
     listed, _ = storage.listed(wanted.job)
     known = (wanted.lineage, checkpoint_name(GENERATION, wanted.step))
     if known in [(one.manifest.lineage, one.manifest.checkpoint) for one in listed]:
-        raise UnfitError(storage.root, f"{wanted.job} has a checkpoint {known[1]} already")
-    return write_safetensors(attempt / FILE, packed)
+        raise UnfitError(storage.where(Key()), f"{wanted.job} has a checkpoint {known[1]} already")
+    return write_safetensors(storage.medium, attempt / FILE, packed)
 
 
 def _packed(source: Path, wanted: Wanted) -> Packed:
@@ -95,11 +96,11 @@ def _packed(source: Path, wanted: Wanted) -> Packed:
             tensors = _whole_tensors(source, opened)
             text = (opened[0].metadata() or {}).get(STATE_KEY, "null")
     except (SafetensorError, ValueError, KeyError) as error:
-        raise UnfitError(source, f"it cannot be read: {error}") from error
+        raise UnfitError(str(source), f"it cannot be read: {error}") from error
     if text != "null" and wanted.tracked_as is None:
         return Packed(text, tensors)
     if wanted.tracked_as is None:
-        raise UnfitError(source, "it does not tell what its tensors are of: name the object")
+        raise UnfitError(str(source), "it does not tell what its tensors are of: name the object")
     return pack({wanted.tracked_as: tensors}, wanted.tracked_as)
 
 
@@ -108,9 +109,11 @@ def _files(source: Path) -> list[Path]:
     files = sorted(source.glob(f"*{SUFFIX}")) if source.is_dir() else [source]
     pickles = [source] if source.suffix in PICKLES else sorted(_pickles_in(source))
     if pickles and not (source.is_dir() and files):
-        raise UnfitError(pickles[0], "a pickle, which can run anything when it is read: refused")
+        raise UnfitError(
+            str(pickles[0]), "a pickle, which can run anything when it is read: refused"
+        )
     if not files:
-        raise UnfitError(source, f"no {SUFFIX} file is in it")
+        raise UnfitError(str(source), f"no {SUFFIX} file is in it")
     return files
 
 
@@ -144,8 +147,8 @@ def _together(
     for (offsets, part), end in zip(parts, ends, strict=True):
         place = tuple(map(slice, offsets, end))
         if filled[place].any():
-            raise UnfitError(source, f"two files hold the same part of tensor {name!r}")
+            raise UnfitError(str(source), f"two files hold the same part of tensor {name!r}")
         whole[place], filled[place] = part, True
     if not filled.all():
-        raise UnfitError(source, f"a part of tensor {name!r} is in none of its files")
+        raise UnfitError(str(source), f"a part of tensor {name!r} is in none of its files")
     return whole

@@ -86,7 +86,7 @@ def good_checkpoints(root: Path, job: JobKey) -> tuple[Manifest, ...]:
 def flip_one_byte(root: Path, manifest: Manifest) -> None:
     """Damage the largest file of a checkpoint, in its middle, as a bad disk does."""
     largest = max(manifest.shards, key=lambda shard: shard.total_bytes)
-    path = Storage(root).folder(manifest) / largest.file
+    path = root / Storage(root).folder(manifest) / largest.file
     with path.open("r+b") as file:
         file.seek(largest.total_bytes // 2)
         (byte,) = file.read(1)

@@ -11,13 +11,14 @@ import pytest
 from everstep_bus.interface import Bus
 from everstep_bus.nats.credentials import role_seed_path
 from everstep_checkpoint.layout import Piece, lay_out
-from everstep_checkpoint.storage import MANIFEST, Storage, write_shard
+from everstep_checkpoint.storage import MANIFEST, Storage
 from everstep_contract.identity import JobKey
 from everstep_contract.manifest import Manifest
 from everstep_contract.record import GenerationStart
 from support.indexing import indexer, keeping, verified, written
 from support.jobs import JOB, NOW
 from support.nats_world import NatsWorld
+from support.places import attempt_of, folder_of, write_shard
 from support.polling import eventually
 
 LAYOUT = lay_out([Piece("model.weight", "F32", (2, 3), offsets=(4, 0))], state="{}")
@@ -34,7 +35,7 @@ def root(tmp_path: Path) -> Path:
     """Three checkpoints: of generation 1 at steps 10 and 15, of generation 2 at step 12."""
     storage = Storage(tmp_path)
     for generation, step in ((1, 10), (1, 15), (2, 12)):
-        attempt = storage.attempt(JOB, generation, step)
+        attempt = attempt_of(storage, generation, step)
         shard = write_shard(attempt, "0-a.safetensors", [LAYOUT.header, b"x" * 24])
         storage.commit(
             Manifest(
@@ -65,12 +66,12 @@ def test_the_newest_comes_first_and_an_abandoned_future_is_void(root: Path) -> N
 
 def test_ec14_what_is_no_checkpoint_is_listed_with_the_reason(root: Path) -> None:
     storage = Storage(root)
-    write_shard(storage.attempt(JOB, 2, 300), "0-a.safetensors", [LAYOUT.header])
+    write_shard(attempt_of(storage, 2, 300), "0-a.safetensors", [LAYOUT.header])
     (shard,) = root.glob("*/g1-s10-*/*.safetensors")
     shard.write_bytes(shard.read_bytes()[:-1])
     everstep("verify", "--mark", "--root", str(root))
     listed = everstep("list", "--root", str(root))
-    assert f"{storage.attempt(JOB, 2, 300)}: not committed" in listed.stderr
+    assert f"{attempt_of(storage, 2, 300)}: not committed" in listed.stderr
     size = LAYOUT.total_bytes
     assert f"damaged: {shard}: {size - 1} bytes, {size} were written" in listed.stderr
     assert "g2-s12" in listed.stdout
@@ -131,8 +132,8 @@ def test_a_name_that_two_jobs_have_is_told_apart_by_the_job(root: Path) -> None:
     storage = Storage(root)
     first = storage.manifests()[0][0]
     other = first.model_copy(update={"job": JobKey(namespace="team", name="other")})
-    shutil.copytree(storage.folder(first), storage.folder(other))
-    (storage.folder(other) / MANIFEST).write_text(other.model_dump_json())
+    shutil.copytree(folder_of(storage, first), folder_of(storage, other))
+    (folder_of(storage, other) / MANIFEST).write_text(other.model_dump_json())
     refused = everstep("pin", first.checkpoint, "--root", str(root))
     assert refused.returncode == 1
     assert "several have one: " in refused.stderr

@@ -13,7 +13,7 @@ import pytest
 from everstep_checkpoint.errors import IncompleteError
 from everstep_checkpoint.keeping import Lineage, outdated, read_back
 from everstep_checkpoint.retention import Retention
-from everstep_checkpoint.storage import Storage, collect, write_shard
+from everstep_checkpoint.storage import Storage
 from everstep_checkpoint.validity import Listed, eligible, is_void
 from everstep_contract.manifest import Manifest, checkpoint_name
 from everstep_contract.record import GenerationStart
@@ -23,6 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from support.checkpoints import LINEAGE
 from support.dying import dying
 from support.jobs import JOB, NOW
+from support.places import attempt_of, folder_of, write_shard
 
 BODY = b"0123456789"
 RETENTION = Retention(keep_last=2)
@@ -32,7 +33,7 @@ LIVES = st.none() | st.integers(0, 25)
 
 def write(storage: Storage, generation: int, step: int) -> Manifest:
     """One shard on storage, and the manifest that would commit it."""
-    file = write_shard(storage.attempt(JOB, generation, step), "0-a.safetensors", [BODY])
+    file = write_shard(attempt_of(storage, generation, step), "0-a.safetensors", [BODY])
     return Manifest(
         job=JOB,
         checkpoint=checkpoint_name(generation, step),
@@ -143,7 +144,7 @@ class Histories(RuleBasedStateMachine):
     def collect_all_that_is_left_over(self, life: int | None) -> None:
         before = self.proven()
         with dying(life):
-            collect(self.storage.leftovers())
+            self.storage.collect(self.storage.leftovers())
         assert self.proven() == before
 
     @precondition(lambda self: self.committed())
@@ -159,7 +160,7 @@ class Histories(RuleBasedStateMachine):
         newest_first = sorted(self.committed(), key=lambda one: -one.manifest.step)
         one = data.draw(st.sampled_from(newest_first[:3])).manifest
         self.harmed.add(one.checkpoint)
-        path = self.storage.folder(one) / one.shards[0].file
+        path = folder_of(self.storage, one) / one.shards[0].file
         if not cut:
             path.unlink(missing_ok=True)
         elif path.exists():

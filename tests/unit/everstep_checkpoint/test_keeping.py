@@ -6,22 +6,23 @@ import pytest
 from everstep_checkpoint.errors import NoSuchCheckpointError
 from everstep_checkpoint.keeping import Lineage, lineages, named, outdated, read_back
 from everstep_checkpoint.retention import Retention
-from everstep_checkpoint.storage import Storage, write_shard
+from everstep_checkpoint.storage import Storage
 from everstep_checkpoint.validity import Listed
 from everstep_contract.manifest import Manifest
 from support.checkpoints import LINEAGE, save
 from support.jobs import JOB, NOW
+from support.places import attempt_of, folder_of, write_shard
 
 
 def committed(storage: Storage, step: int) -> Manifest:
-    file = write_shard(storage.attempt(JOB, 1, step), "0-a.safetensors", [b"0123456789"])
+    file = write_shard(attempt_of(storage, 1, step), "0-a.safetensors", [b"0123456789"])
     manifest = save(1, step).model_copy(update={"shards": (file,)})
     storage.commit(manifest)
     return manifest
 
 
 def shard_of(storage: Storage, manifest: Manifest) -> Path:
-    return storage.folder(manifest) / manifest.shards[0].file
+    return folder_of(storage, manifest) / manifest.shards[0].file
 
 
 def test_a_reading_is_the_last_word_on_damage_that_somebody_claimed(tmp_path: Path) -> None:

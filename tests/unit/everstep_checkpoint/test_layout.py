@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from everstep_checkpoint.errors import DamagedError
-from everstep_checkpoint.layout import MAX_HEADER_BYTES, PAGE_BYTES, Piece, lay_out, read_layout
+from everstep_checkpoint.layout import MAX_HEADER_BYTES, PAGE_BYTES, Piece, lay_out
+from support.places import layout_in
 
 PIECES = (
     Piece("model.bias", "BF16", (3,)),
@@ -38,7 +39,7 @@ def test_every_tensor_is_aligned_and_the_header_ends_with_a_page() -> None:
 
 
 def test_a_shard_tells_its_own_layout(tmp_path: Path) -> None:
-    assert read_layout(written(tmp_path)) == lay_out(_with_offsets(), STATE)
+    assert layout_in(written(tmp_path)) == lay_out(_with_offsets(), STATE)
 
 
 def _with_offsets() -> list[Piece]:
@@ -63,7 +64,7 @@ def test_a_truncated_shard_is_noticed_by_its_header(tmp_path: Path, bytes_left: 
     path = written(tmp_path)
     path.write_bytes(path.read_bytes()[:bytes_left])
     with pytest.raises(DamagedError, match="shard"):
-        read_layout(path)
+        layout_in(path)
 
 
 def test_any_flipped_bit_of_a_header_is_noticed(tmp_path: Path) -> None:
@@ -74,7 +75,7 @@ def test_any_flipped_bit_of_a_header_is_noticed(tmp_path: Path) -> None:
         damaged[at] ^= 4
         path.write_bytes(damaged)
         try:
-            assert read_layout(path) != lay_out(_with_offsets(), STATE)
+            assert layout_in(path) != lay_out(_with_offsets(), STATE)
         except DamagedError:
             continue
 

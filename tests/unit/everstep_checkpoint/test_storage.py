@@ -15,28 +15,24 @@ from everstep_checkpoint.errors import (
     StoppedError,
     StorageFullError,
 )
-from everstep_checkpoint.storage import (
-    MANIFEST,
-    MARKS,
-    Storage,
-    collect,
-    verify_shard,
-    write_shard,
-)
+from everstep_checkpoint.storage import MANIFEST, MARKS, Storage
 from everstep_contract.manifest import Manifest, Marks
 from support.jobs import JOB, NOW
+from support.places import attempt_of, folder_of, verify_shard, write_shard
 
 BODY = b"0123456789" * 1000
 
 
-def prepared(storage: Storage, step: int = 7, *, generation: int = 1) -> Manifest:
+def prepared(
+    storage: Storage, step: int = 7, *, generation: int = 1, lineage: str = "uid-1"
+) -> Manifest:
     """An attempt of two shards, and the manifest that would commit it."""
-    attempt = storage.attempt(JOB, generation, step)
+    attempt = attempt_of(storage, generation, step, lineage=lineage)
     shards = [write_shard(attempt, f"{rank}-a.safetensors", [BODY, BODY]) for rank in (0, 1)]
     return Manifest(
         job=JOB,
         checkpoint=f"g{generation}-s{step}",
-        lineage="uid-1",
+        lineage=lineage,
         generation=generation,
         step=step,
         shards=tuple(shards),
@@ -78,7 +74,7 @@ def test_an_attempt_is_no_checkpoint(tmp_path: Path) -> None:
 def test_committing_again_after_a_crash_changes_nothing(tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     manifest = committed(storage)
-    assert storage.commit(manifest) == storage.folder(manifest)
+    storage.commit(manifest)
     storage.verify(manifest)
 
 
@@ -88,8 +84,9 @@ def test_what_a_crash_or_a_zombie_left_in_an_attempt_is_not_committed(
 ) -> None:
     storage = Storage(tmp_path)
     manifest = prepared(storage)
-    (storage.attempt(JOB, 1, 7) / left).write_bytes(b"half")
-    folder = storage.commit(manifest)
+    (attempt_of(storage, 1, 7) / left).write_bytes(b"half")
+    storage.commit(manifest)
+    folder = folder_of(storage, manifest)
     assert sorted(path.name for path in folder.iterdir()) == [
         "0-a.safetensors",
         "1-a.safetensors",
@@ -102,7 +99,7 @@ def test_a_shard_that_is_missing_or_cut_short_keeps_the_attempt_from_being_commi
 ) -> None:
     storage = Storage(tmp_path)
     manifest = prepared(storage)
-    path = storage.attempt(JOB, 1, 7) / manifest.shards[1].file
+    path = attempt_of(storage, 1, 7) / manifest.shards[1].file
     os.truncate(path, 5)
     with pytest.raises(IncompleteError, match="5 bytes, 20000 were prepared"):
         storage.commit(manifest)
@@ -192,7 +189,7 @@ def test_ec28_every_damage_to_a_shard_is_noticed(tmp_path: Path, damage: object)
     assert callable(damage)
     storage = Storage(tmp_path)
     manifest = committed(storage)
-    damage(storage.folder(manifest) / manifest.shards[1].file)
+    damage(folder_of(storage, manifest) / manifest.shards[1].file)
     with pytest.raises(DamagedError, match="1-a"):
         storage.verify(manifest)
 
@@ -201,7 +198,7 @@ def test_an_old_manifest_beside_new_shards_is_noticed(tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     old = committed(storage, 7)
     new = prepared(storage, 8)
-    (storage.attempt(JOB, 1, 8) / new.shards[0].file).write_bytes(b"x" * len(BODY * 2))
+    (attempt_of(storage, 1, 8) / new.shards[0].file).write_bytes(b"x" * len(BODY * 2))
     storage.commit(new)
     with pytest.raises(DamagedError, match="its hash is"):
         storage.verify(new)
@@ -214,12 +211,12 @@ def test_a_manifest_that_is_of_another_folder_or_torn_is_told_and_hides_no_other
     storage = Storage(tmp_path)
     good = committed(storage, 7)
     copied, torn = committed(storage, 8), committed(storage, 9)
-    (storage.folder(copied) / MANIFEST).write_text(good.model_dump_json())
-    (storage.folder(torn) / MANIFEST).write_bytes(b"{")
+    (folder_of(storage, copied) / MANIFEST).write_text(good.model_dump_json())
+    (folder_of(storage, torn) / MANIFEST).write_bytes(b"{")
     found, damaged = storage.manifests()
     assert found == [good]
-    assert {error.path.parent.name for error in damaged} == {
-        storage.folder(one).name for one in (copied, torn)
+    assert {Path(error.where).parent.name for error in damaged} == {
+        folder_of(storage, one).name for one in (copied, torn)
     }
 
 
@@ -227,13 +224,14 @@ def test_a_deleted_checkpoint_is_gone_and_so_is_what_a_crash_left_of_one(tmp_pat
     storage = Storage(tmp_path)
     first, second = committed(storage, 7), committed(storage, 8)
     storage.delete(first)
-    folder = storage.folder(second)
-    trash = folder.rename(folder.with_name(f".trash-{folder.name}"))
+    folder = folder_of(storage, second)
+    folder.rename(folder.with_name(f".trash-{folder.name}"))
+    trash = storage.folder(second).with_name(f".trash-{folder.name}")
     assert storage.manifests() == ([], [])
     pending = prepared(storage, 9)
-    attempt = storage.attempt(JOB, 1, 9)
+    attempt = storage.attempt(JOB, "uid-1", 1, 9)
     assert storage.leftovers().keys() == {trash, attempt}
-    collect([trash])
+    storage.collect([trash])
     assert storage.leftovers().keys() == {attempt}
     storage.commit(pending)
     storage.verify(pending)
@@ -250,7 +248,7 @@ def test_a_file_that_grows_moves_the_time_of_its_attempt(tmp_path: Path) -> None
     storage = Storage(tmp_path)
     prepared(storage)
     (before,) = storage.leftovers().values()
-    shard = storage.attempt(JOB, 1, 7) / "0-a.safetensors"
+    shard = attempt_of(storage, 1, 7) / "0-a.safetensors"
     os.utime(shard, ns=(before + 1, before + 1))
     assert list(storage.leftovers().values()) == [before + 1]
 
@@ -258,9 +256,9 @@ def test_a_file_that_grows_moves_the_time_of_its_attempt(tmp_path: Path) -> None
 def test_a_job_made_anew_under_its_name_meets_nothing_of_the_former_one(tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     former = committed(storage)
-    anew = prepared(storage).model_copy(update={"lineage": "uid-2"})
+    anew = prepared(storage, lineage="uid-2")
     storage.commit(anew)
-    assert storage.folder(former) != storage.folder(anew)
+    assert folder_of(storage, former) != folder_of(storage, anew)
     assert {one.lineage for one in storage.manifests()[0]} == {"uid-1", "uid-2"}
 
 
@@ -288,7 +286,7 @@ def test_ec56_marks_without_room_stay_what_they_were(tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     manifest = committed(storage)
     storage.mark(manifest, pinned=True)
-    new = storage.folder(manifest) / f".{MARKS}.new"
+    new = folder_of(storage, manifest) / f".{MARKS}.new"
     new.symlink_to("/dev/full")  # where the kernel says that there is no space left
     with pytest.raises(StorageFullError, match=r"marks\.json: no room left"):
         storage.mark(manifest, damage="cut short")
@@ -298,7 +296,7 @@ def test_ec56_marks_without_room_stay_what_they_were(tmp_path: Path) -> None:
 def test_marks_that_cannot_be_read_keep_their_checkpoint(tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     manifest = committed(storage)
-    (storage.folder(manifest) / MARKS).write_bytes(b"{")
+    (folder_of(storage, manifest) / MARKS).write_bytes(b"{")
     assert storage.read(manifest).marks == Marks(pinned=True)
 
 
@@ -308,7 +306,7 @@ def test_a_checkpoint_that_is_gone_cannot_be_marked_back_into_being(tmp_path: Pa
     storage.delete(manifest)
     with pytest.raises(FileNotFoundError):
         storage.mark(manifest, pinned=True)
-    assert list(storage.root.glob("*/*")) == []
+    assert list(tmp_path.glob("*/*")) == []
 
 
 def test_a_reading_that_is_ended_says_nothing_about_the_checkpoint(tmp_path: Path) -> None:
@@ -324,8 +322,9 @@ def test_ec50_a_pickle_in_an_attempt_is_deleted_and_one_in_a_checkpoint_is_never
     marker = tmp_path / "code-was-run"
     evil = pickle.dumps(_TouchWhenRead(marker))
     manifest = prepared(storage)
-    (storage.attempt(JOB, 1, 7) / ".metadata").write_bytes(evil)
-    folder = storage.commit(manifest)
+    (attempt_of(storage, 1, 7) / ".metadata").write_bytes(evil)
+    storage.commit(manifest)
+    folder = folder_of(storage, manifest)
     assert not (folder / ".metadata").exists()
     (folder / ".metadata").write_bytes(evil)
     (folder / manifest.shards[0].file).write_bytes(evil)

@@ -1,9 +1,9 @@
 """What is committed of complete attempts, and which folders nobody needs any more."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
+from everstep_checkpoint.media import Key
 from everstep_checkpoint_indexer.decide import (
     Sighting,
     abandoned,
@@ -78,7 +78,7 @@ def test_the_starts_of_another_job_of_this_name_say_nothing() -> None:
 
 
 def test_an_attempt_is_abandoned_only_once_it_has_stood_still_for_long() -> None:
-    still, growing = Path("/ckpt/still"), Path("/ckpt/growing")
+    still, growing = Key("job/still"), Key("job/growing")
     seen, going = abandoned({}, {still: 5, growing: 5}, 0.0, 60.0)
     assert going == ()
     seen, going = abandoned(seen, {still: 5, growing: 6}, 60.0, 60.0)

@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 from everstep_bus.background import background
 from everstep_checkpoint.errors import DamagedError
-from everstep_checkpoint.storage import Storage, write_shard
+from everstep_checkpoint.storage import Storage
 from everstep_cli.drill.disk import flip_one_byte, good_checkpoints, keep_full, small_disk
 from everstep_cli.errors import CommandError
 from everstep_contract.manifest import Manifest
 from support.checkpoints import save
 from support.jobs import JOB
+from support.places import attempt_of, write_shard
 from support.polling import eventually
 
 
 def committed(root: Path, step: int) -> Manifest:
     storage, manifest = Storage(root), save(1, step)
-    attempt = storage.attempt(JOB, 1, step)
+    attempt = attempt_of(storage, 1, step)
     shard = write_shard(attempt, manifest.shards[0].file, [bytes(range(10))])
     manifest = manifest.model_copy(update={"shards": (shard,)})
     storage.commit(manifest)

@@ -15,11 +15,11 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import psutil
-from everstep_checkpoint.errors import OverwrittenError, StorageFullError
+from everstep_checkpoint.errors import CheckpointError, OverwrittenError, StorageFullError
+from everstep_checkpoint.media import Key, medium
 from everstep_checkpoint.slots import SlotPair, Word
 from everstep_checkpoint.storage import CHUNK_BYTES, write_shard
 from everstep_contract.facts.checkpoint import SaveTrouble
@@ -44,8 +44,8 @@ class Request:
 
     slot: int
     word: Word
-    folder: str
-    file: str
+    root: str
+    key: str
 
 
 @dataclass(frozen=True)
@@ -110,15 +110,13 @@ class _Flusher:
 
     def _write(self, request: Request, pair: SlotPair) -> Written | Unwritten:
         began, pieces = time.monotonic(), self._pieces(request, pair)
-        folder = Path(request.folder)
         try:
-            folder.parent.mkdir(exist_ok=True)  # of the job; not the root, which may be unmounted
-            shard = write_shard(folder, request.file, pieces)
+            shard = write_shard(medium(request.root), Key(request.key), pieces)
         except StorageFullError as error:
             return Unwritten("full", str(error))
         except OverwrittenError as error:
             return Unwritten("overwritten", str(error))
-        except OSError as error:
+        except (CheckpointError, OSError) as error:
             return Unwritten("unwritable", str(error))
         return Written(shard.total_bytes, shard.xxh3_128, time.monotonic() - began)
 

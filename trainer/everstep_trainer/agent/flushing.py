@@ -10,10 +10,11 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cached_property
 from typing import Final, assert_never
 
 import structlog
+from everstep_checkpoint.media import Key
 from everstep_checkpoint.slots import SlotPair, Word
 from everstep_checkpoint.storage import Storage
 
@@ -49,14 +50,20 @@ log = structlog.get_logger()
 class Shelf:
     """Where one life of an agent puts its shards."""
 
-    root: Path
+    root: str
     me: Me
 
-    def place(self, snapshot: Snapshot) -> tuple[Path, str]:
+    @cached_property
+    def storage(self) -> Storage:
+        """Below the root."""
+        return Storage(self.root)
+
+    def place(self, snapshot: Snapshot) -> Key:
         """The folder of the attempt, and the shard's name in it, which tells its writer (R26)."""
-        folder = Storage(self.root).attempt(self.me.job, snapshot.generation, snapshot.step)
+        life = (self.me.job, self.me.member.job_uid)
+        folder = self.storage.attempt(*life, snapshot.generation, snapshot.step)
         number = f"{snapshot.shard:05d}-of-{snapshot.shards:05d}"
-        return folder, f"{snapshot.kind}-{number}-{self.me.incarnation}.safetensors"
+        return folder / f"{snapshot.kind}-{number}-{self.me.incarnation}.safetensors"
 
 
 @dataclass
@@ -131,8 +138,8 @@ class Flushing:
         if self._is_writing or not self._tasks or self._restart:
             return
         task = self._tasks[0]
-        folder, file = self._shelf.place(task.snapshot)
-        request = Request(task.slot, task.word, str(folder), file)
+        key = self._shelf.place(task.snapshot)
+        request = Request(task.slot, task.word, self._shelf.root, str(key))
         self._is_writing = True
         try:
             self._child = self._child or self._start()
@@ -193,9 +200,9 @@ class Flushing:
             self._hear(ShardUnwritten(snapshot, result.trouble, result.detail))
             return
         self._let_go(task)
-        folder, file = self._shelf.place(snapshot)
+        where = self._shelf.storage.where(self._shelf.place(snapshot))
         bytes_, digest = result.total_bytes, result.xxh3_128
-        self._hear(ShardWritten(snapshot, str(folder / file), bytes_, digest, result.seconds))
+        self._hear(ShardWritten(snapshot, where, bytes_, digest, result.seconds))
 
     def _see_death(self, child: _Child) -> None:
         """It is reaped here or by whoever reaps for this process."""

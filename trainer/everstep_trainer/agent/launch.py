@@ -4,7 +4,6 @@ import asyncio
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -14,6 +13,8 @@ from typing import Final
 from everstep_bus.errors import AccessDeniedError
 from everstep_bus.interface import Bus
 from everstep_bus.nats import connect
+from everstep_checkpoint.errors import CheckpointError
+from everstep_checkpoint.media import Key
 from everstep_checkpoint.storage import Storage
 from everstep_contract.clients import agent_client_name
 from everstep_contract.identity import Endpoint
@@ -41,13 +42,15 @@ def launch(command: Command, zygote: Zygote, environ: Mapping[str, str]) -> int:
         settings.require_files()
         _make_folder("--log-dir ", command.log_dir)
         _make_folder("EVERSTEP_STEP_LOG=", settings.step_log)
-        root = _writable_folder("EVERSTEP_CHECKPOINT_ROOT=", settings.checkpoint_root)
+        storage = _storage(settings.checkpoint_root)
         listener = _listen(settings)
         born = _me(command, settings, listener, environ)
-        if root is not None:
-            born = replace(born, saved_generation=_saved_generation(root, born))
+        if storage is not None:
+            born = replace(born, saved_generation=_saved_generation(storage, born))
         configure_logs("agent", instance=born.incarnation, level=settings.log_level)
-        life = Life(born, zygote, listener, born.job.name, command.log_dir, root)
+        life = Life(
+            born, zygote, listener, born.job.name, command.log_dir, settings.checkpoint_root
+        )
         return asyncio.run(_run(life, settings))
     except (SettingsError, UsageError, AccessDeniedError) as error:
         sys.stderr.write(f"everstep run: {error}\n")
@@ -110,23 +113,24 @@ def _make_folder(asked_by: str, folder: str) -> None:
         raise UsageError(f"{asked_by}{folder}: {error.strerror}") from error
 
 
-def _writable_folder(asked_by: str, folder: str) -> Path | None:
-    """It is not made: where it is missing, the volume is not mounted. Only writing tells whether
-    one may: shared storage may have users of its own."""
-    if not folder:
+def _storage(root: str) -> Storage | None:
+    """Only writing tells whether one may: shared storage may have users of its own."""
+    if not root:
         return None
     try:
-        with tempfile.TemporaryFile(dir=folder, prefix=".everstep-"):
-            return Path(folder).absolute()
-    except OSError as error:
-        raise UsageError(f"{asked_by}{folder}: cannot write there: {error.strerror}") from error
+        storage = Storage(root)
+        storage.medium.check()
+    except (CheckpointError, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"EVERSTEP_CHECKPOINT_ROOT={root}: cannot write there: {why}") from error
+    return storage
 
 
-def _saved_generation(root: Path, born: Me) -> int:
+def _saved_generation(storage: Storage, born: Me) -> int:
     try:
-        return Storage(root).newest_generation(born.job, born.member.job_uid)
+        return storage.newest_generation(born.job, born.member.job_uid)
     except OSError as error:
-        where = f"EVERSTEP_CHECKPOINT_ROOT={root}"
+        where = f"EVERSTEP_CHECKPOINT_ROOT={storage.where(Key())}"
         raise UsageError(f"{where}: cannot look for checkpoints there: {error.strerror}") from error
 
 

@@ -6,7 +6,6 @@ import signal
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, assert_never
 
 import structlog
@@ -81,7 +80,7 @@ class Life:
     listener: socket.socket
     run_id: str
     log_dir: str = ""
-    checkpoint_root: Path | None = None
+    checkpoint_root: str = ""
 
 
 class Agent:

@@ -6,7 +6,6 @@ worst of it, after the same steps, so they have the same plan.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal
 
 from everstep_checkpoint.cadence import MEMBER_MTBF_SECONDS, Measured, job_mtbf_seconds, plan
@@ -27,12 +26,6 @@ PLAN_AFTER: Final = tuple(8**power for power in range(1, 7))
 """Steps of a generation after which the plan is made: soon, then ever more rarely."""
 
 Due = Literal["snapshot", "checkpoint"]
-
-
-def checkpoint_root(environ: Mapping[str, str]) -> Path | None:
-    """The folder below which checkpoints lie; None where there are none."""
-    root = environ.get(ROOT_VARIABLE, "")
-    return Path(root) if root else None
 
 
 @dataclass(frozen=True)
@@ -69,14 +62,14 @@ class Wish:
         ):
             if every is not None and (not isinstance(every, int) or every < 0):
                 raise LaunchError(f"{name} is {every}: a whole number of steps, or 0 for never")
-        root = checkpoint_root(environ)
+        root = environ.get(ROOT_VARIABLE, "")
         if is_alone:
             return cls(snapshot_every, checkpoint_every or 0)
-        if checkpoint_every and root is None:
+        if checkpoint_every and not root:
             raise LaunchError(
                 f"checkpoint_every is {checkpoint_every}, but {ROOT_VARIABLE} names no folder"
             )
-        return cls(snapshot_every, 0 if root is None else checkpoint_every)
+        return cls(snapshot_every, checkpoint_every if root else 0)
 
     @property
     def is_open(self) -> bool:

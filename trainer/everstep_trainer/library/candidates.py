@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable
 from functools import partial
-from pathlib import Path
+from pathlib import PurePosixPath
 
 from everstep_checkpoint.storage import Storage, save_in
 from everstep_checkpoint.validity import Listed, eligible, is_void
@@ -17,7 +17,7 @@ log = logging.getLogger("everstep")
 
 
 def candidates(
-    root: Path,
+    storage: Storage,
     job: JobKey,
     lineage: str,
     history: tuple[GenerationStart, ...] = (),
@@ -29,7 +29,7 @@ def candidates(
     those are tried in which somebody found damage: it may be his node that is damaged.
 
     Args:
-        root: Folder of the checkpoints of all jobs.
+        storage: Of the checkpoints of all jobs.
         job: Whose.
         lineage: The job's uid.
         history: Starts of its generations, as an order tells them. Those in the manifests count as
@@ -40,8 +40,7 @@ def candidates(
         DamagedError: The job's folder cannot be read: nobody knows whether there are checkpoints;
             or there are none but some whose manifests cannot be read.
     """
-    storage = Storage(root)
-    errands = Errands(root / job.token, partial(watch.guard, 0), watch.silence_seconds)
+    errands = Errands(f"checkpoints of {job}", partial(watch.guard, 0), watch.silence_seconds)
     try:
         listed, unreadable, uncommitted = errands.do(
             lambda: (*storage.listed(job), storage.uncommitted(job))
@@ -54,14 +53,15 @@ def candidates(
     for error in unreadable:
         log.warning("not restored from: %s", error)
     for folder in uncommitted:
-        log.warning("not restored from: %s: it was never committed", folder)
+        log.warning("not restored from: %s: it was never committed", storage.where(folder))
     for one in listed:
         if one.manifest not in trusted and one.manifest.lineage == lineage:
             level, why = _why_not(one, starts)
             how = "only tried" if one.manifest in good else "not restored from"
-            log.log(level, "%s: %s: %s", how, storage.folder(one.manifest), why)
+            where = storage.where(storage.folder(one.manifest))
+            log.log(level, "%s: %s: %s", how, where, why)
     for error in () if good else unreadable:
-        save = save_in(error.path.parent, lineage)
+        save = save_in(PurePosixPath(error.where).parent.name, lineage)
         if save and not is_void(save, starts):
             raise error
     lives = sorted({one.manifest.lineage for one in listed} - {lineage})

@@ -10,7 +10,7 @@ from everstep_checkpoint.slots import SlotPair
 
 from everstep_trainer.backend import install, is_proven_torch
 from everstep_trainer.library.alone import OwnAgent
-from everstep_trainer.library.cadence import RESUME_VARIABLE, Pacer, Wish, checkpoint_root
+from everstep_trainer.library.cadence import RESUME_VARIABLE, ROOT_VARIABLE, Pacer, Wish
 from everstep_trainer.library.environment import Launch, forget_agent_store, read_launch
 from everstep_trainer.library.errors import LaunchError
 from everstep_trainer.library.job import Job
@@ -90,7 +90,10 @@ def _join_agent(launch: Launch, collectives: Collectives, wish: Wish) -> Job:
     state_slots, rank_slots = SlotPair(launch.state_slots_fd), SlotPair(launch.rank_slots_fd)
     snapshots = Snapshots(state_slots, rank_slots, collectives.copier())
     saving = Saving(
-        snapshots, Pacer(wish), checkpoint_root(os.environ), os.environ.get(RESUME_VARIABLE, "")
+        snapshots,
+        Pacer(wish),
+        os.environ.get(ROOT_VARIABLE, ""),
+        os.environ.get(RESUME_VARIABLE, ""),
     )
     orders = Orders()
     link = Link(connection, orders)

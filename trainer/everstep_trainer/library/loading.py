@@ -8,14 +8,14 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import torch
 import xxhash
 from everstep_checkpoint.errors import DamagedError
 from everstep_checkpoint.layout import MAX_HEADER_BYTES, Layout, parse_layout
-from everstep_checkpoint.storage import CHUNK_BYTES, folder_name
+from everstep_checkpoint.media import Key, Medium
+from everstep_checkpoint.storage import CHUNK_BYTES, Storage
 from everstep_contract.manifest import Manifest, ShardFile
 
 from everstep_trainer.library.chunks import chunks
@@ -47,7 +47,7 @@ class LoadedState:
 
 
 def load_state(
-    folder: Path,
+    storage: Storage,
     manifest: Manifest,
     wanted: Mapping[str, Region] | None = None,
     watch: Watch = NOBODY,
@@ -57,7 +57,7 @@ def load_state(
     Needs memory for the result and for a few chunks.
 
     Args:
-        folder: Where the checkpoint lies.
+        storage: Where the checkpoint lies.
         manifest: Its manifest.
         wanted: The part of each tensor that this rank holds, of exactly the tensors that there
             are; None for all of them, whole.
@@ -67,12 +67,13 @@ def load_state(
         DamagedError: A file is missing, cannot be read, or is not what was written.
         CheckpointDiffersError: The files are good, and are not what is wanted.
     """
-    _require_own(folder, manifest)
+    folder = storage.folder(manifest)
     shards = manifest.of_kind("state")
     if not shards or [shard.shard for shard in shards] != list(range(len(shards))):
-        raise DamagedError(folder, f"its manifest lists {len(shards)} shards of the state, not all")
+        why = f"its manifest lists {len(shards)} shards of the state, not all"
+        raise DamagedError(storage.where(folder), why)
     progress = _Progress(manifest, sum(shard.total_bytes for shard in shards), watch)
-    files = [_File(folder / shard.file, shard, progress) for shard in shards]
+    files = [_File(storage.medium, folder / shard.file, shard, progress) for shard in shards]
     layouts = [file.layout() for file in files]
     try:
         found = require_whole(layouts, wanted)
@@ -91,17 +92,18 @@ def load_state(
     return LoadedState(layouts[0].state, targets.tensors)
 
 
-def load_rank(folder: Path, manifest: Manifest, rank: int, watch: Watch = NOBODY) -> str | None:
+def load_rank(storage: Storage, manifest: Manifest, rank: int, watch: Watch = NOBODY) -> str | None:
     """What a rank saved for itself, as JSON; None if the checkpoint has nothing of that rank.
 
     Raises:
         DamagedError: The file is missing, cannot be read, or is not what was written.
     """
-    _require_own(folder, manifest)
     own = [shard for shard in manifest.of_kind("rank") if shard.shard == rank]
     if not own:
         return None
-    file = _File(folder / own[0].file, own[0], _Progress(manifest, own[0].total_bytes, watch))
+    key = storage.folder(manifest) / own[0].file
+    progress = _Progress(manifest, own[0].total_bytes, watch)
+    file = _File(storage.medium, key, own[0], progress)
     layout = file.layout()
     file.verify(layout)
     return layout.state
@@ -137,8 +139,10 @@ class _Progress:
 class _File:
     """A shard as it is on storage, and as its manifest says."""
 
-    def __init__(self, path: Path, shard: ShardFile, progress: _Progress) -> None:
-        self._path = path
+    def __init__(self, place: Medium, key: Key, shard: ShardFile, progress: _Progress) -> None:
+        self._place = place
+        self._key = key
+        self._where = place.where(key)
         self._shard = shard
         self._progress = progress
 
@@ -148,11 +152,11 @@ class _File:
             total_bytes = file.total_bytes()
             if total_bytes != self._shard.total_bytes:
                 why = f"{total_bytes} bytes, {self._shard.total_bytes} were written"
-                raise DamagedError(self._path, why)
+                raise DamagedError(self._where, why)
             prefix = file.read(_PREFIX_BYTES)
             length = int.from_bytes(prefix, "little")
             text = file.read(min(length, total_bytes, MAX_HEADER_BYTES))
-            return parse_layout(self._path, prefix + text, total_bytes)
+            return parse_layout(self._where, prefix + text, total_bytes)
 
     def verified(self, layout: Layout, memory: Iterable[memoryview]) -> Iterator[memoryview]:
         """Read all that comes after the header, and nothing of it counts before the end.
@@ -176,7 +180,7 @@ class _File:
                 self._progress.advance(len(run))
         if digest.hexdigest() != self._shard.xxh3_128:
             why = f"its hash is {digest.hexdigest()}, not {self._shard.xxh3_128}"
-            raise DamagedError(self._path, why)
+            raise DamagedError(self._where, why)
 
     def verify(self, layout: Layout) -> None:
         """Read it to its end for its hash only."""
@@ -187,10 +191,5 @@ class _File:
             pass
 
     def _opened(self) -> PatientFile:
-        return PatientFile(self._path, self._progress.advance, self._progress.silence_seconds)
-
-
-def _require_own(folder: Path, manifest: Manifest) -> None:
-    name = folder_name(manifest)
-    if (folder.parent.name, folder.name) != (manifest.job.token, name):
-        raise DamagedError(folder, f"the manifest is of {name} of {manifest.job}")
+        progress = self._progress
+        return PatientFile(self._place, self._key, progress.advance, progress.silence_seconds)

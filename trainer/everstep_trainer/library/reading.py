@@ -5,20 +5,19 @@ for it is never waited for beyond a limit, and the file counts as unreadable.
 """
 
 import math
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import partial
-from io import FileIO
-from pathlib import Path
+from io import RawIOBase
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from everstep_checkpoint.errors import DamagedError
+from everstep_checkpoint.media import Key, Medium
 
 SILENCE_SECONDS: Final = 120.0
 """Twice what NFS over TCP waits before it asks again (60 s, `timeo` in nfs(5))."""
@@ -53,13 +52,13 @@ class Errands:
     """A thread that waits for the storage in the caller's place, until `end`.
 
     Args:
-        path: What the errands are about.
+        what: They are about.
         poll: Called while an answer is waited for.
         silence_seconds: That an errand may take.
     """
 
-    def __init__(self, path: Path, poll: Callable[[], None], silence_seconds: float) -> None:
-        self._path = path
+    def __init__(self, what: str, poll: Callable[[], None], silence_seconds: float) -> None:
+        self._what = what
         self._poll = poll
         self._silence_seconds = silence_seconds
         self._queue: SimpleQueue[_Errand | None] = SimpleQueue()
@@ -82,12 +81,12 @@ class Errands:
         polls = math.ceil(self._silence_seconds / POLL_SECONDS)  # a frozen process hears nothing
         while not wait([done], POLL_SECONDS).done:
             if not (polls := polls - 1) > 0:
-                raise DamagedError(self._path, f"nothing came for {self._silence_seconds:g} s")
+                raise DamagedError(self._what, f"nothing came for {self._silence_seconds:g} s")
             self._poll()
         try:
             return done.result()
         except OSError as error:
-            raise DamagedError(self._path, error.strerror or repr(error)) from error
+            raise DamagedError(self._what, error.strerror or repr(error)) from error
 
     def do(self, call: Callable[[], _T]) -> _T:
         """What comes of it, waited for."""
@@ -102,7 +101,8 @@ class PatientFile:
     """A file that is read by a thread of its own; what goes wrong with it is damage.
 
     Args:
-        path: Of the file.
+        place: Where it lies.
+        key: And under which name.
         poll: Called while a read is waited for.
         silence_seconds: That a read may take.
 
@@ -110,11 +110,14 @@ class PatientFile:
         DamagedError: It cannot be opened, or not in time; of all methods, also: not be read.
     """
 
-    def __init__(self, path: Path, poll: Callable[[], None], silence_seconds: float) -> None:
-        self._path = path
-        self._errands = Errands(path, poll, silence_seconds)
+    def __init__(
+        self, place: Medium, key: Key, poll: Callable[[], None], silence_seconds: float
+    ) -> None:
+        self._place = place
+        self._key = key
+        self._errands = Errands(place.where(key), poll, silence_seconds)
         try:
-            self._file: FileIO = self._errands.do(lambda: path.open("rb", buffering=0))
+            self._file: RawIOBase = self._errands.do(lambda: place.open(key))
         except BaseException:
             self._errands.end()
             raise
@@ -133,7 +136,7 @@ class PatientFile:
 
     def total_bytes(self) -> int:
         """Of the file, as the storage tells."""
-        return self._errands.do(lambda: os.fstat(self._file.fileno()).st_size)
+        return self._errands.do(lambda: self._place.size(self._key))
 
     def read(self, count: int) -> bytes:
         """The next bytes; fewer where the file ends."""
@@ -166,7 +169,8 @@ class PatientFile:
     def _next(self, coming: "deque[tuple[memoryview, Future[int]]]") -> memoryview:
         run, done = coming.popleft()
         if (count := self._errands.wait(done)) < len(run):
-            raise DamagedError(self._path, f"it ends {len(run) - count} bytes too early")
+            where = self._place.where(self._key)
+            raise DamagedError(where, f"it ends {len(run) - count} bytes too early")
         return run
 
     def _fill(self, run: memoryview) -> int:

@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from everstep_checkpoint.errors import CheckpointError, DamagedError
@@ -51,7 +50,7 @@ class Lineage:
         job: Its name.
         uid: Names this life of the job; checkpoints of another are not its own.
         history: Where its generations began: what is void (R26).
-        root: The folder below which checkpoints lie; None where there are none.
+        root: Path or URL below which checkpoints lie; empty where there are none.
         resume_from: An earlier life of the job, whose checkpoints it goes on from while it has none
             of its own; empty for none.
     """
@@ -59,7 +58,7 @@ class Lineage:
     job: JobKey
     uid: str
     history: tuple[GenerationStart, ...] = ()
-    root: Path | None = None
+    root: str = ""
     resume_from: str = ""
 
     def version_of(self, manifest: Manifest) -> Version:
@@ -181,14 +180,14 @@ class Recovery:
     def _candidates(self) -> tuple[Sequence[Manifest], str]:
         """What this worker's member sees on disk, and why if it cannot look."""
         lineage = self._lineage
-        if lineage.root is None or self._place.local_rank != 0:
+        if not lineage.root or self._place.local_rank != 0:
             return [], ""
         try:
-            where = (lineage.root, lineage.job)
+            where = (Storage(lineage.root), lineage.job)
             found = candidates(*where, lineage.uid, lineage.history, self._watch)
             if not found and lineage.resume_from:
                 found = candidates(*where, lineage.resume_from, (), self._watch)
-        except DamagedError as error:
+        except CheckpointError as error:
             log.error("checkpoints cannot be looked for: %s", error)
             return [], str(error)
         return found, ""
@@ -237,7 +236,7 @@ class Recovery:
         try:
             if offer.manifest is None:
                 return self._snapshots.read_state(offer.version), ""
-            loaded = load_state(self._folder(offer.manifest), offer.manifest, None, self._watch)
+            loaded = load_state(self._storage(offer.manifest), offer.manifest, None, self._watch)
         except (CheckpointError, OSError) as error:
             return None, str(error)
         return Packed(loaded.text, loaded.tensors), ""
@@ -271,14 +270,14 @@ class Recovery:
     def _read_own(self, manifest: Manifest, rank: int) -> tuple[str, str]:
         """A rank's own shard, empty if it has none; and why it cannot be read, empty if it can."""
         try:
-            return load_rank(self._folder(manifest), manifest, rank, self._watch) or "", ""
+            return load_rank(self._storage(manifest), manifest, rank, self._watch) or "", ""
         except (CheckpointError, OSError) as error:
             return "", str(error)
 
-    def _folder(self, manifest: Manifest) -> Path:
-        if self._lineage.root is None:
-            raise DamagedError(Path(manifest.checkpoint), "this worker has no checkpoint folder")
-        return Storage(self._lineage.root).folder(manifest)
+    def _storage(self, manifest: Manifest) -> Storage:
+        if not self._lineage.root:
+            raise DamagedError(manifest.checkpoint, "this worker has no checkpoint folder")
+        return Storage(self._lineage.root)
 
     def _note_damage(self, offer: _Offer, detail: str) -> None:
         if offer.manifest is not None and detail:

@@ -8,7 +8,6 @@ import logging
 import mmap
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final
 
 import torch
@@ -101,9 +100,8 @@ class Memory:
         if not self._slots:
             self._map()
         memory = self._slots[slot]
-        source = Path(f"/proc/self/fd/{self._pair.fd}")
         begin = memoryview(memory[: word.total_bytes].numpy().data)
-        layout = parse_layout(source, begin, word.total_bytes)
+        layout = parse_layout(f"/proc/self/fd/{self._pair.fd}", begin, word.total_bytes)
         return Packed(layout.state, views(memory, layout))
 
     def hold(self, version: Version) -> None:

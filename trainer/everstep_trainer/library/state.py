@@ -4,7 +4,6 @@ import itertools
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from everstep_checkpoint.errors import NoRoomError
@@ -63,13 +62,13 @@ class Saving:
     Attributes:
         snapshots: The memory that outlives its process.
         pacer: When a snapshot and when a checkpoint is due.
-        root: The folder below which checkpoints lie; None where there are none.
+        root: Path or URL below which checkpoints lie; empty where there are none.
         resume_from: An earlier life of the job to go on from; empty for none.
     """
 
     snapshots: Snapshots
     pacer: Pacer
-    root: Path | None = None
+    root: str = ""
     resume_from: str = ""
 
 

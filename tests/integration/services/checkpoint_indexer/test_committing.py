@@ -25,6 +25,7 @@ from support.indexing import (
     written,
 )
 from support.jobs import JOB, member, record
+from support.places import folder_of
 from support.polling import eventually
 
 
@@ -47,7 +48,7 @@ async def test_a_checkpoint_is_committed_with_its_last_shard_and_answered(
         await eventually(lambda: is_latest(person, 100))
         (found,) = await committed(world)
     (manifest,), damaged = storage.manifests()
-    assert (found.path, damaged) == (str(storage.folder(manifest)), [])
+    assert (found.path, damaged) == (str(folder_of(storage, manifest)), [])
     assert [(one.kind, one.shard) for one in manifest.shards] == [
         ("state", 0),
         ("state", 1),
@@ -114,10 +115,10 @@ class _Interrupted(Storage):
         self.loop = asyncio.get_running_loop()
         self.world: BusWorld | None = None
 
-    def commit(self, manifest: Manifest) -> Path:
+    def commit(self, manifest: Manifest) -> None:
         if self.world is not None and manifest.step == 150:
             asyncio.run_coroutine_threadsafe(roll_back(self.world, 100), self.loop).result(20)
-        return super().commit(manifest)
+        super().commit(manifest)
 
 
 async def test_r26_ec23_a_zombies_save_whose_successor_becomes_known_in_mid_commit_never_counts(
@@ -193,10 +194,10 @@ class _Full(Storage):
 
     has_room = False
 
-    def commit(self, manifest: Manifest) -> Path:
+    def commit(self, manifest: Manifest) -> None:
         if manifest.step == 200 and not self.has_room:
-            raise StorageFullError(self.folder(manifest) / MANIFEST)
-        return super().commit(manifest)
+            raise StorageFullError(self.where(self.folder(manifest) / MANIFEST))
+        super().commit(manifest)
 
 
 async def test_ec56_a_manifest_without_room_is_tried_again_and_keeps_nobody_elses_commit_waiting(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from everstep_bus.errors import QueryRefusedError
 from everstep_bus.interface import Bus
+from everstep_checkpoint.media import Key
 from everstep_checkpoint.storage import Storage
 from everstep_checkpoint_indexer.decide import manifest_of
 from everstep_checkpoint_indexer.gathering import attempt_of
@@ -28,6 +29,7 @@ from everstep_contract.manifest import Manifest
 from support.bus_worlds import BusWorld
 from support.indexing import committed, indexed, indexer, is_latest, keeping, verified, written
 from support.jobs import JOB, NOW, member
+from support.places import folder_of
 from support.polling import eventually
 from support.stepped_clock import SteppedClock
 
@@ -43,7 +45,9 @@ async def kept(
         for step in (100, 200, 300):
             await agent.publish(written(storage, step=step))
         await eventually(lambda: _are_verified(person, {100, 200, 300}))
-        yield {one.step: storage.folder(one) / one.shards[0].file for one in storage.manifests()[0]}
+        yield {
+            one.step: folder_of(storage, one) / one.shards[0].file for one in storage.manifests()[0]
+        }
 
 
 async def _are_verified(person: Bus, steps: set[int]) -> bool:
@@ -161,7 +165,7 @@ async def test_what_was_just_pinned_is_not_deleted_by_a_pruning_that_had_begun(
     begun, may_go_on = threading.Event(), threading.Event()
     set_aside = storage.set_aside
 
-    def slow(manifest: Manifest) -> Path:
+    def slow(manifest: Manifest) -> Key:
         begun.set()
         may_go_on.wait(ASK_SECONDS)
         return set_aside(manifest)

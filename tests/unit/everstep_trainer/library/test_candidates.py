@@ -12,6 +12,7 @@ from everstep_contract.record import GenerationStart
 from everstep_trainer.library.candidates import candidates
 from everstep_trainer.library.reading import Watch
 from support.jobs import JOB
+from support.places import attempt_of
 from support.saves import LINEAGE, save
 
 OTHER = JobKey(namespace="team", name="another")
@@ -22,7 +23,7 @@ def start(generation: int, step: int) -> GenerationStart:
 
 
 def found(root: Path, *history: GenerationStart) -> list[str]:
-    return [one.checkpoint for one in candidates(root, JOB, LINEAGE, history)]
+    return [one.checkpoint for one in candidates(Storage(root), JOB, LINEAGE, history)]
 
 
 def test_the_newest_comes_first(tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_checkpoints_of_other_jobs_are_not_even_read(
 
 def test_a_job_of_the_same_name_and_another_uid_is_another_job(tmp_path: Path) -> None:
     save(tmp_path)
-    assert candidates(tmp_path, JOB, "uid-2") == ()
+    assert candidates(Storage(tmp_path), JOB, "uid-2") == ()
 
 
 def test_r26_what_training_went_back_behind_is_left_out(tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_ec14_a_partial_directory_is_never_chosen_and_the_log_says_why(
 ) -> None:
     save(tmp_path, step=200)
     cut_off, _ = save(tmp_path, step=300)
-    attempt = Storage(tmp_path).attempt(JOB, 1, 310)
+    attempt = attempt_of(Storage(tmp_path), 1, 310)
     cut_off.rename(attempt)
     (attempt / MANIFEST).unlink()
     bare, _ = save(tmp_path, step=320)
@@ -120,7 +121,7 @@ def test_a_folder_that_does_not_answer_is_an_error_and_not_a_job_without_checkpo
     (folder / MANIFEST).unlink()
     os.mkfifo(folder / MANIFEST)
     with pytest.raises(DamagedError, match="nothing came for"):
-        candidates(tmp_path, JOB, LINEAGE, watch=Watch(silence_seconds=0.2))
+        candidates(Storage(tmp_path), JOB, LINEAGE, watch=Watch(silence_seconds=0.2))
 
 
 def test_what_somebody_found_damaged_is_passed_over_and_named(
@@ -153,7 +154,7 @@ def test_where_no_manifest_can_be_read_nobody_takes_it_for_a_job_without_checkpo
     with pytest.raises(DamagedError, match="no manifest"):
         found(tmp_path)
     assert found(tmp_path, start(2, 110)) == []
-    assert candidates(tmp_path, JOB, "uid-2") == ()
+    assert candidates(Storage(tmp_path), JOB, "uid-2") == ()
 
 
 def test_r26_a_damaged_checkpoint_still_tells_where_training_went_back_to(tmp_path: Path) -> None:

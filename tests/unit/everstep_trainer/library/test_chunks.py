@@ -1,7 +1,5 @@
 """A shard cut into reads."""
 
-from pathlib import Path
-
 from everstep_checkpoint.layout import Layout, Piece, lay_out, parse_layout
 from everstep_trainer.library.chunks import ALONE_BYTES, chunks
 from hypothesis import given
@@ -14,7 +12,7 @@ SHAPES = st.lists(st.integers(0, 7), max_size=4).map(tuple)
 
 def shard(*pieces: Piece) -> Layout:
     layout = lay_out(pieces, "{}")
-    return parse_layout(Path("shard"), layout.header, layout.total_bytes)
+    return parse_layout("shard", layout.header, layout.total_bytes)
 
 
 @given(st.lists(st.tuples(TYPES, SHAPES), max_size=5))

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from everstep_checkpoint.storage import CHUNK_BYTES
+from everstep_checkpoint.storage import CHUNK_BYTES, Storage
 from everstep_trainer.library import loading
 from everstep_trainer.library.loading import load_state
 from everstep_trainer.library.reading import Watch
+from support.places import storage_of
 from support.saves import WHOLE, save
 
 BIG = {"w": torch.zeros(3 * CHUNK_BYTES + 5, dtype=torch.uint8), **WHOLE}
@@ -22,7 +23,7 @@ class GenerationOverError(Exception):
 def test_the_watch_hears_of_every_byte(tmp_path: Path) -> None:
     folder, manifest = save(tmp_path, tensors=WHOLE)
     heard: list[int] = []
-    load_state(folder, manifest, watch=Watch(heard.append))
+    load_state(storage_of(folder), manifest, watch=Watch(heard.append))
     assert heard == sorted(heard)
     assert heard[-1] == manifest.of_kind("state")[0].total_bytes
 
@@ -37,7 +38,7 @@ def test_the_watch_ends_a_load_between_two_chunks(tmp_path: Path) -> None:
             raise GenerationOverError
 
     with pytest.raises(GenerationOverError):
-        load_state(folder, manifest, watch=Watch(guard))
+        load_state(storage_of(folder), manifest, watch=Watch(guard))
     assert heard[-1] < manifest.total_bytes // 2
 
 
@@ -51,7 +52,7 @@ def test_the_watch_ends_a_load_that_hangs(tmp_path: Path) -> None:
         raise GenerationOverError
 
     with pytest.raises(GenerationOverError):
-        load_state(folder, manifest, watch=Watch(guard))
+        load_state(storage_of(folder), manifest, watch=Watch(guard))
 
 
 def test_the_log_tells_how_far_a_long_load_is(
@@ -59,5 +60,5 @@ def test_the_log_tells_how_far_a_long_load_is(
 ) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(loading, "LOG_SECONDS", 0)
-    load_state(*save(tmp_path, step=12000))
+    load_state(Storage(tmp_path), save(tmp_path, step=12000)[1])
     assert "loading step 12000 of generation 1: 0.0 of 0.0 GiB" in caplog.text

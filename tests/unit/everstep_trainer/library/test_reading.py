@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from everstep_checkpoint.errors import DamagedError
+from everstep_checkpoint.folder import Folder
+from everstep_checkpoint.media import Key
 from everstep_trainer.library.reading import READ_AHEAD, Errands, PatientFile
 from support.polling import eventually
 
@@ -29,7 +31,7 @@ def pipe(tmp_path: Path) -> Iterator[Path]:
 
 
 def opened(path: Path, silence_seconds: float = 60) -> PatientFile:
-    return PatientFile(path, nothing, silence_seconds)
+    return PatientFile(Folder(path.parent), Key(path.name), nothing, silence_seconds)
 
 
 def test_runs_are_filled_in_order_from_where_they_are_to_begin(tmp_path: Path) -> None:
@@ -52,7 +54,7 @@ def test_a_file_that_ends_too_early_is_damage(tmp_path: Path) -> None:
 def test_a_read_that_hangs_in_the_middle_is_given_up(pipe: Path) -> None:
     with opened(pipe, 0.2) as file, pytest.raises(DamagedError, match="nothing came for") as caught:
         file.read(11)
-    assert caught.value.path == pipe
+    assert caught.value.where == str(pipe)
 
 
 def test_a_read_that_hangs_is_given_up_when_the_caller_wants_no_more(pipe: Path) -> None:
@@ -62,7 +64,8 @@ def test_a_read_that_hangs_is_given_up_when_the_caller_wants_no_more(pipe: Path)
     def over() -> None:
         raise OverError
 
-    with PatientFile(pipe, over, 60) as file, pytest.raises(OverError):
+    file = PatientFile(Folder(pipe.parent), Key(pipe.name), over, 60)
+    with file, pytest.raises(OverError):
         file.read(11)
 
 
@@ -77,7 +80,7 @@ def test_an_answer_that_is_late_but_in_time_counts() -> None:
     def late() -> bool:
         return polled.wait(60)
 
-    errands = Errands(Path("nfs"), polled.set, 60)
+    errands = Errands("nfs", polled.set, 60)
     assert errands.do(late)
     errands.end()
 

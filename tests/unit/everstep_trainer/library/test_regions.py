@@ -1,7 +1,6 @@
 """Boxes within tensors: which one a rank needs, and whether those in files make a whole."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from everstep_trainer.library.regions import Region, region_of, require_whole
 
 def shard(*pieces: Piece) -> Layout:
     layout = lay_out(pieces, "{}")
-    return parse_layout(Path("w"), layout.header, layout.total_bytes)
+    return parse_layout("w", layout.header, layout.total_bytes)
 
 
 def rows(*places: tuple[int, int]) -> list[Layout]:

@@ -1,7 +1,6 @@
 """Where chunks of a shard are read to."""
 
 import itertools
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,7 +19,7 @@ SHAPES = st.lists(st.integers(0, 7), max_size=4).map(tuple)
 def read(values: torch.Tensor, region: Region) -> tuple[torch.Tensor, int]:
     """The region of a tensor, read from a shard of it; and how many chunks came by a buffer."""
     planned = lay_out([piece_of("w", values)], "{}")
-    layout = parse_layout(Path("shard"), planned.header, planned.total_bytes)
+    layout = parse_layout("shard", planned.header, planned.total_bytes)
     file = planned.header + bytes(values.contiguous().reshape(-1).view(torch.uint8).tolist())
     spare = next(buffers(LIMIT_BYTES))
     targets = Targets({"w": (layout.pieces[0].dtype, region)}, itertools.repeat(spare))
