@@ -5,7 +5,7 @@ EverstepError
     ├── DamagedError        bytes are not what was written: use another checkpoint
     ├── IncompleteError     a shard is missing: it cannot be committed
     ├── StorageFullError    no room: prune, then try again
-    ├── UnusableRootError   a URL that nothing here can read
+    ├── UnusableRootError   a root that is not there, or that nothing here can read
     ├── NoRoomError         too little memory for snapshots
     ├── OverwrittenError    a snapshot was written over while it was read
     ├── StoppedError        somebody ended the reading
@@ -47,11 +47,11 @@ class StorageFullError(CheckpointError):
 
 
 class UnusableRootError(CheckpointError):
-    """No installed library reads such a URL."""
+    """It is not there, is not ours, or is a URL that no installed library reads."""
 
-    def __init__(self, url: str, why: str) -> None:
-        super().__init__(f"{url}: {why}")
-        self.url = url
+    def __init__(self, root: str, why: str) -> None:
+        super().__init__(f"{root}: {why}")
+        self.root = root
 
 
 class NoRoomError(CheckpointError):

@@ -40,8 +40,6 @@ class Folder:
         """`Path.glob` would take a folder that cannot be read, as on a dead mount, for empty."""
         try:
             return sorted(one.name for one in (self.root / key).iterdir())
-        except NotADirectoryError:
-            return []
         except FileNotFoundError:
             if key.parts and self.root.is_dir():
                 return []

@@ -16,6 +16,7 @@ its own name.
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -24,7 +25,12 @@ from everstep_contract.identity import JobKey
 from everstep_contract.manifest import Manifest, Marks, ShardFile, checkpoint_name
 from pydantic import ValidationError
 
-from everstep_checkpoint.errors import DamagedError, IncompleteError, StoppedError
+from everstep_checkpoint.errors import (
+    DamagedError,
+    IncompleteError,
+    StoppedError,
+    UnusableRootError,
+)
 from everstep_checkpoint.media import Key, Medium, medium
 from everstep_checkpoint.validity import Listed
 
@@ -126,6 +132,23 @@ def _digits(lineage: str) -> str:
     return xxhash.xxh3_64(lineage.encode()).hexdigest()[:_LINEAGE_DIGITS]
 
 
+def storage_at(root: str, *, to_write: bool = False) -> "Storage":
+    """Storage of which it is certain that it can be looked into, or written to.
+
+    Only writing tells whether one may: shared storage may have users of its own.
+
+    Raises:
+        UnusableRootError: It cannot.
+    """
+    storage = Storage(root)
+    try:
+        storage.medium.check() if to_write else storage.medium.names(Key())
+    except OSError as error:
+        what = "cannot write there" if to_write else "cannot look there"
+        raise UnusableRootError(root, f"{what}: {error.strerror or error}") from error
+    return storage
+
+
 class Storage:
     """The checkpoints of all jobs below one root, a folder or a URL.
 
@@ -159,8 +182,11 @@ class Storage:
         Raises:
             OSError: A folder cannot be looked into: nobody knows what is in it.
         """
-        jobs = [Key(job) for job in self.medium.names(Key())]
-        return [folder for job in jobs for folder in self._below(job)]
+        found: list[Key] = []
+        for name in self.medium.names(Key()):
+            with suppress(NotADirectoryError):  # a file of the site's
+                found += self._below(Key(name))
+        return found
 
     def commit(self, manifest: Manifest) -> None:
         """Make an attempt a checkpoint; done again after a crash, it changes nothing.

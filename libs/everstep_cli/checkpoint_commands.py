@@ -9,13 +9,13 @@ from everstep_cli.options import Access, AsJson, Credentials
 
 
 def _readable_root(root: str | None) -> str | None:
-    from everstep_checkpoint.errors import CheckpointError
-    from everstep_checkpoint.media import Key, medium
+    from everstep_checkpoint.errors import UnusableRootError
+    from everstep_checkpoint.storage import storage_at
 
     try:
         if root is not None:
-            medium(root).names(Key())
-    except (CheckpointError, OSError) as error:
+            storage_at(root)
+    except UnusableRootError as error:
         raise typer.BadParameter(str(error)) from error
     return root
 

@@ -312,7 +312,7 @@ def _checkpoint_examples() -> tuple[Message, ...]:
             step=12_000,
             shard=0,
             shards=64,
-            path="/checkpoints/training.llama=2Eft/.tmp-g7-s12000/shard-00000.safetensors",
+            path="/checkpoints/training.llama=2Eft/.tmp-g7-s12000-5c0f1a2b/shard-00000.safetensors",
             total_bytes=2_187_500_000,
             xxh3_128="99aa06d3014798d86001c324468d497f",
         ),

@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from everstep_checkpoint.errors import CheckpointError
+from everstep_checkpoint.errors import UnusableRootError
 from everstep_checkpoint.retention import Retention
-from everstep_checkpoint.storage import Storage
+from everstep_checkpoint.storage import storage_at
 from everstep_runtime.settings import ServiceSettings
 from pydantic import AfterValidator, Field
 
@@ -13,10 +13,9 @@ from everstep_checkpoint_indexer.model import Policy
 
 def _writable(root: str) -> str:
     try:
-        Storage(root).medium.check()
-    except (CheckpointError, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise ValueError(f"cannot write there: {why}") from error
+        storage_at(root, to_write=True)
+    except UnusableRootError as error:
+        raise ValueError(str(error)) from error
     return root
 
 

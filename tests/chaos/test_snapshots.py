@@ -212,7 +212,7 @@ async def kill_somebody(home: AgentHome, generation: int, chance: random.Random)
 def require_whole_files(folder: Path) -> None:
     """Whatever has a shard's name is whole, told of or not, and is the step that it is named by."""
     for path in folder.rglob("[!.]*.safetensors"):
-        step = int(path.parent.name.rpartition("-s")[2])
+        step = int(path.parent.name.split("-s")[1].partition("-")[0])
         assert path.read_bytes() == content(step, 0) * (KILLED_KIB * 1024 // NUMBER.size)
 
 

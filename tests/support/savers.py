@@ -28,7 +28,7 @@ class Saver:
     ) -> Manifest:
         """Wait until each of these workers, in rank order, says that it is due, and commit it."""
         (due, *_) = self._job.until_told("checkpoint_due", numbers, step=step)
-        folder = attempt_of(self.storage, due.generation, step, lineage=LINEAGE)
+        folder = attempt_of(self.storage, due.generation, step, lineage=LINEAGE, job=JOB)
         shards = [self._write(folder, numbers[0], "state", step)]
         shards += [self._write(folder, number, "rank", step) for number in numbers]
         manifest = Manifest(

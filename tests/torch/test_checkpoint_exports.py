@@ -236,4 +236,4 @@ def test_a_root_that_is_not_there_is_named(
     job = ["--job", "team/job", "--uid", "u", "--step", "1", "--root", str(tmp_path / "nothing")]
     with pytest.raises(SystemExit):
         checkpoint_commands.import_checkpoint([str(tmp_path), *job])
-    assert f"no folder '{tmp_path / 'nothing'}'" in capsys.readouterr().err
+    assert f"{tmp_path / 'nothing'}: cannot look there: No such file" in capsys.readouterr().err

@@ -59,7 +59,7 @@ class Wrecked:
         copied = manifest.model_copy(
             update={"step": step, "checkpoint": checkpoint_name(manifest.generation, step)}
         )
-        attempt = attempt_of(self.storage, manifest.generation, step)
+        attempt = attempt_of(self.storage, manifest.generation, step, job=manifest.job)
         attempt.mkdir()
         for shard in manifest.shards:
             shutil.copy(folder_of(self.storage, manifest) / shard.file, attempt)

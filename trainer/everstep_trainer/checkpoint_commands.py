@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from everstep_checkpoint.errors import UnusableRootError
 from everstep_checkpoint.keeping import named
-from everstep_checkpoint.media import Key, medium
-from everstep_checkpoint.storage import Storage
+from everstep_checkpoint.storage import Storage, storage_at
 from everstep_contract.errors import EverstepError
 from everstep_contract.identity import JobKey
 
@@ -71,8 +71,8 @@ def _parser(command: str, described: Callable[[list[str]], int]) -> argparse.Arg
 
 def _root(text: str) -> str:
     try:
-        medium(text).names(Key())
-    except (EverstepError, OSError) as error:
+        storage_at(text)
+    except UnusableRootError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text
 

@@ -13,9 +13,9 @@ from typing import Final
 from everstep_bus.errors import AccessDeniedError
 from everstep_bus.interface import Bus
 from everstep_bus.nats import connect
-from everstep_checkpoint.errors import CheckpointError
+from everstep_checkpoint.errors import UnusableRootError
 from everstep_checkpoint.media import Key
-from everstep_checkpoint.storage import Storage
+from everstep_checkpoint.storage import Storage, storage_at
 from everstep_contract.clients import agent_client_name
 from everstep_contract.identity import Endpoint
 from everstep_runtime.clock import SystemClock
@@ -114,16 +114,10 @@ def _make_folder(asked_by: str, folder: str) -> None:
 
 
 def _storage(root: str) -> Storage | None:
-    """Only writing tells whether one may: shared storage may have users of its own."""
-    if not root:
-        return None
     try:
-        storage = Storage(root)
-        storage.medium.check()
-    except (CheckpointError, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(f"EVERSTEP_CHECKPOINT_ROOT={root}: cannot write there: {why}") from error
-    return storage
+        return storage_at(root, to_write=True) if root else None
+    except UnusableRootError as error:
+        raise UsageError(f"EVERSTEP_CHECKPOINT_ROOT={error}") from error
 
 
 def _saved_generation(storage: Storage, born: Me) -> int:

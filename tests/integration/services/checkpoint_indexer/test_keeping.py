@@ -279,4 +279,5 @@ async def test_ec14_an_attempt_that_stands_still_is_collected_and_one_that_is_aw
     clock.step(seconds=Policy().idle_seconds)
     keeper.take(awaited)
     await keeper.compare_with_storage()
-    assert [path.name for path in storage.leftovers()] == [".tmp-g1-s200"]
+    attempt = storage.attempt(JOB, awaited.member.job_uid, 1, 200)
+    assert list(storage.leftovers()) == [attempt]
