@@ -8,7 +8,7 @@
 # read their accounts again (docs/deploying.md). FOLDER is the only copy of the authority's key.
 set -euo pipefail
 umask 077
-folder=$1
+folder=${1:?usage: credentials.sh FOLDER NAMESPACE/JOB ...}
 jobs=("${@:2}")
 days=825
 

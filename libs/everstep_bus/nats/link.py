@@ -19,7 +19,7 @@ from everstep_bus.background import background
 from everstep_bus.cancelling import cancellable
 from everstep_bus.counts import BusCounts
 from everstep_bus.errors import AccessDeniedError, NoSeedError, TransientBusError
-from everstep_bus.nats.session import Session, discard
+from everstep_bus.nats.session import Session, discard, is_encrypted
 
 CONNECT_SECONDS: Final = 3.0
 """For TCP, TLS and the server's hello together."""
@@ -129,7 +129,7 @@ class Link:
             )
         except nkeys.NkeysError as error:
             raise NoSeedError(client=self.address.name, path=str(seed_path)) from error
-        if urlsplit(url).scheme == "tls" and not client._server_info.get("tls_required"):
+        if urlsplit(url).scheme == "tls" and not is_encrypted(client):
             raise OSError(f"{urlsplit(url).hostname} does not speak TLS")
 
     async def _use(self, session: Session) -> None:

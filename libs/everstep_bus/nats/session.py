@@ -107,6 +107,11 @@ class Session:
                 bound.reschedule(asyncio.get_running_loop().time())
 
 
+def is_encrypted(client: Client) -> bool:
+    """Whether the server asked for TLS; where it does not, nats-py goes on without it."""
+    return bool(client._server_info.get("tls_required"))
+
+
 async def discard(client: Client) -> None:
     """Close the client's socket at once, so that nothing it still holds is sent."""
     if client._flush_queue is None:
