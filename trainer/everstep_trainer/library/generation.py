@@ -3,12 +3,13 @@
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from types import TracebackType
 from typing import Final
 
 import torch.distributed as dist
+from everstep_checkpoint.errors import NoRoomError
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
@@ -30,6 +31,8 @@ log = logging.getLogger("everstep")
 
 LAST_SAVE_POLL_SECONDS: Final = 0.05
 LAST_SAVE_POLLS: Final = 1200
+LEFT_SAVE_POLLS: Final = 200
+"""The 10 s that an agent gives its workers to end in, unless it is told otherwise."""
 """A minute: how long the end of training waits for a slot that an earlier save still reads."""
 
 
@@ -104,10 +107,26 @@ class Generation:
             self._modules, self._wrapped, self._step = (), [], None
         return self.outcome is not None
 
-    def save_what_is_left(self) -> None:
-        """No other generation follows for now, and this process may end meanwhile (EC-45)."""
-        if self._has_agreed and self._worker.state.take_left(self.number, self._place):
-            self._make_durable()
+    def save_what_is_left(self, is_over: Callable[[], bool]) -> None:
+        """No other generation follows for now, and this process may end meanwhile (EC-45).
+
+        Args:
+            is_over: Whether there is something better to do than to wait for a slot that is being
+                written out.
+        """
+        state = self._worker.state
+        try:
+            for _ in range(LEFT_SAVE_POLLS):
+                if is_over() or not self._has_agreed or not state.has_left:
+                    return
+                if state.take_left(self.number, self._place):
+                    self._make_durable()
+                    return
+                time.sleep(LAST_SAVE_POLL_SECONDS)
+        except NoRoomError as error:
+            log.warning("step %d is not saved: %s", self.step, error)
+            return
+        log.warning("step %d is not saved: earlier saves take too long", self.step)
 
     def track(self, *, frozen: nn.Module | Iterable[nn.Module] = (), **objects: object) -> None:
         """Say what the state is made of, and bring it to the newest that a living worker holds.

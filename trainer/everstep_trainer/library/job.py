@@ -107,7 +107,7 @@ class Job:
                     ending.end("it broke")  # those who wait for this worker learn it, too
                 newer = self._leave(order, outcome)
                 if isinstance(formed, Generation) and not isinstance(newer, Assignment):
-                    formed.save_what_is_left()
+                    formed.save_what_is_left(self._orders.has_news)
                 order = self._next_assignment(newer)
         finally:
             self._orders.watch(None)

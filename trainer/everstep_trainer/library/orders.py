@@ -88,6 +88,11 @@ class Orders:
             order, self._pending = self._pending, None
             return order
 
+    def has_news(self) -> bool:
+        """Whether there is an order that has not been taken yet, or will never be one."""
+        with self._changed:
+            return self._pending is not None or self._agent_gone
+
     def wait(self, timeout: float | None = None) -> ToWorker | None:
         """Take the next order; None after ``timeout`` seconds.
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from everstep_checkpoint.errors import NoRoomError
 from torch.utils.hooks import RemovableHandle
 
 from everstep_trainer.library.agreement import (
@@ -198,6 +197,11 @@ class JobState:
         """Whether checkpoints are wanted, and the newest state is in none."""
         return self.saving.pacer.saves_checkpoints and self.step != self._saved_step
 
+    @property
+    def has_left(self) -> bool:
+        """Whether the newest state is in no checkpoint, and is whole."""
+        return self.lacks_a_checkpoint and self.version != NOT_WHOLE
+
     def take_last(self, generation: int, place: Place) -> bool:
         """Training is over: keep its end; False if there is no room for it just now."""
         return self._snapshot(generation, place, capture_rng(), durable=True)
@@ -206,15 +210,12 @@ class JobState:
         """The generation is left, and none follows for now: keep what it has come to.
 
         Returns:
-            Whether a snapshot was taken that is to be made durable.
+            Whether a snapshot was taken that is to be made durable; else both slots are in use.
+
+        Raises:
+            NoRoomError: It needs more memory than there is.
         """
-        if not self.lacks_a_checkpoint or self.version == NOT_WHOLE:
-            return False
-        try:
-            return self._snapshot(generation, place, self._rng or capture_rng(), durable=True)
-        except NoRoomError as error:
-            log.warning("step %d is not saved: %s", self.step, error)
-            return False
+        return self._snapshot(generation, place, self._rng or capture_rng(), durable=True)
 
     def _snapshot(
         self, generation: int, place: Place, rng: dict[str, Any], *, durable: bool
