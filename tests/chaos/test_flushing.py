@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -88,6 +89,20 @@ async def test_all_that_is_asked_for_at_once_is_held_at_once(desk: Desk) -> None
     assert not desk.can_take_a_snapshot
     await eventually(lambda: len(desk.heard) == 2)
     assert {type(told) for told in desk.heard} == {ShardWritten}
+
+
+async def test_what_may_wait_is_held_and_lets_what_is_due_go_first(desk: Desk) -> None:
+    waiting, due = desk.keep(1), desk.keep(2)
+    desk.flushing.write(waiting, 0.0, time.monotonic() + 0.5)
+    desk.flushing.write(due, 0.0)
+    await eventually(lambda: desk.heard)
+    assert not desk.can_take_a_snapshot
+    await eventually(lambda: len(desk.heard) == 2)
+    assert [told.snapshot for told in desk.heard if isinstance(told, ShardWritten)] == [
+        due,
+        waiting,
+    ]
+    assert desk.can_take_a_snapshot
 
 
 async def test_what_is_gone_from_memory_is_told_as_written_over(desk: Desk) -> None:

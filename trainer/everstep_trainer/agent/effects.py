@@ -113,11 +113,12 @@ class WriteShard:
     """Make a snapshot durable; `ShardWritten` or `ShardUnwritten` says what became of it.
 
     Until it is, and until ``keep_until`` (monotonic seconds) where there is no room for it,
-    training does not write over it.
+    training does not write over it. Nothing is written before ``not_before``.
     """
 
     snapshot: Snapshot
     keep_until: float
+    not_before: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ MAX_DEATHS: Final = 3
 """Of flushers over one shard, before the shard is given up."""
 RESTART_SECONDS: Final = 0.2
 RESTART_LIMIT_SECONDS: Final = 10.0
+TIMER_SECONDS: Final = 1e-3
+"""How much too early a timer of the loop may come."""
 
 log = structlog.get_logger()
 
@@ -75,6 +77,7 @@ class _Task:
     slot: int
     word: Word
     keep_until: float
+    not_before: float
     deaths: int = 0
 
 
@@ -108,8 +111,8 @@ class Flushing:
         """Of the flusher's process; 0 while there is none."""
         return self._child.process.pid if self._child else 0
 
-    def write(self, snapshot: Snapshot, keep_until: float) -> None:
-        """Hold a snapshot where it is, and have it written.
+    def write(self, snapshot: Snapshot, keep_until: float, not_before: float = 0.0) -> None:
+        """Hold a snapshot where it is from now on, and have it written, at the earliest then.
 
         To start a flusher takes longer than some steps: what else is asked for now is held first.
         """
@@ -119,11 +122,11 @@ class Flushing:
             self._hear(ShardUnwritten(snapshot, "overwritten", detail))
             return
         pair, slot, word = found
-        task = _Task(snapshot, SlotPair(os.dup(pair.fd)), slot, word, keep_until)
+        task = _Task(snapshot, SlotPair(os.dup(pair.fd)), slot, word, keep_until, not_before)
         self._tasks.append(task)
         self._hold(task)
         self._renewal = self._renewal or self._loop.call_later(RENEW_SECONDS, self._renew)
-        self._loop.call_soon(self._go_on)
+        self._loop.call_at(not_before, self._go_on)
 
     def stop(self) -> None:
         """Write nothing more, and leave nothing behind but what the kernel still has in hand."""
@@ -137,7 +140,12 @@ class Flushing:
     def _go_on(self) -> None:
         if self._is_writing or not self._tasks or self._restart:
             return
-        task = self._tasks[0]
+        now = self._loop.time() + TIMER_SECONDS
+        task = next((one for one in self._tasks if one.not_before <= now), None)
+        if task is None:
+            return  # each has a timer of its own
+        self._tasks.remove(task)
+        self._tasks.appendleft(task)
         key = self._shelf.place(task.snapshot)
         request = Request(task.slot, task.word, self._shelf.root, str(key))
         self._is_writing = True

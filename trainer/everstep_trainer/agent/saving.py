@@ -65,7 +65,7 @@ def break_off(state: AgentState, previous: Order | None, order: Order) -> Turn:
     lowest = (survivors or before)[0]
     has_lost = bool(survivors) and survivors != before
     kept_for = _kept_for(state.me, previous, order)
-    return look(state, Breakpoint(lowest == mine, has_lost, kept_for))
+    return look(state, Breakpoint(lowest == mine, has_lost, kept_for, order.state == "run"))
 
 
 def _kept_for(me: Me, previous: Order, order: Order) -> tuple[str, ...]:
@@ -98,8 +98,9 @@ def hear_snapshots(state: AgentState, heard: SnapshotsSeen, moment: Moment) -> T
         case _:
             assert_never(heard.occasion)
     state = replace(state, saves=replace(state.saves, looking=state.saves.looking - 1))
+    not_before = _not_before(state.me, heard.occasion, moment)
     for snapshot in wanted:
-        state, more = _begin(state, snapshot, moment)
+        state, more = _begin(state, snapshot, moment, not_before)
         effects += more
     return state, effects
 
@@ -146,7 +147,13 @@ def _haste(snapshot: Snapshot) -> tuple[bool, int]:
     return is_last, snapshot.total_bytes
 
 
-def _begin(state: AgentState, snapshot: Snapshot, moment: Moment) -> Turn:
+def _not_before(me: Me, occasion: Occasion, moment: Moment) -> float:
+    """What is safe in memory waits until who re-forms has done so, and needs the machine no more."""
+    heals = isinstance(occasion, Breakpoint) and occasion.heals
+    return moment.monotonic + me.limits.heal_seconds if heals else 0.0
+
+
+def _begin(state: AgentState, snapshot: Snapshot, moment: Moment, not_before: float) -> Turn:
     """Of a shard that waits for room the newer snapshot counts."""
     saves = state.saves
     known = (*saves.durable, *(save.snapshot for save in saves.under_way))
@@ -160,7 +167,9 @@ def _begin(state: AgentState, snapshot: Snapshot, moment: Moment) -> Turn:
     why_not = _out_of_time(state, snapshot, moment)
     if why_not:
         return state, (_failed(state.me, save, "abandoned", why_not, moment),)
-    return replace(state, saves=saves.having(save)), (WriteShard(snapshot, save.keep_until),)
+    return replace(state, saves=saves.having(save)), (
+        WriteShard(snapshot, save.keep_until, not_before),
+    )
 
 
 def _out_of_time(state: AgentState, snapshot: Snapshot, moment: Moment) -> str:

@@ -67,11 +67,13 @@ class Breakpoint:
 
     ``writes_state``: of all members that hold the same state this one writes it. ``has_lost``:
     members are lost. ``kept_for``: those whose partner this one is: it saves what is theirs.
+    ``heals``: others go on, and that goes first.
     """
 
     writes_state: bool
     has_lost: bool = False
     kept_for: tuple[str, ...] = ()
+    heals: bool = False
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def test_the_partner_of_a_lost_member_saves_what_it_kept_for_it() -> None:
     core.order(make_order(2, (0,)))
     occasion = broken_off(core)
     lost = (member(1).incarnation,)
-    assert occasion == Breakpoint(writes_state=True, has_lost=True, kept_for=lost)
+    assert occasion == Breakpoint(writes_state=True, has_lost=True, kept_for=lost, heals=True)
     stranger = replace(PEERS, origin=member(2).incarnation)
     core.hear(SnapshotsSeen(occasion, (OWN, PEERS, stranger)))
     assert [effect.snapshot for effect in core.done(WriteShard)] == [OWN, PEERS]
@@ -189,7 +189,7 @@ def test_the_partner_of_a_lost_member_saves_what_it_kept_for_it() -> None:
 def test_who_is_not_the_partner_of_a_lost_member_saves_nothing_of_it() -> None:
     core = Core(1, has_storage=True).warm().run(make_order(1, (0, 1, 2)))
     core.order(make_order(2, (0, 1)))
-    assert broken_off(core) == Breakpoint(writes_state=False, has_lost=True)
+    assert broken_off(core) == Breakpoint(writes_state=False, has_lost=True, heals=True)
 
 
 def test_where_a_part_was_lost_steps_that_all_have_copied_are_saved_first_and_once_each() -> None:
