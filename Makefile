@@ -10,6 +10,16 @@ DRILL ?= --against torchrun
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
+# Tests that only reckon run beside those that mostly wait for processes, and give way to them.
+define side-by-side
+@nice $(RUN) -m pytest -q -m "$(1)" tests/unit tests/contract tests/sim >$(VENV)/reckoning.log 2>&1 & \
+    reckoning=$$!; \
+    $(RUN) -m pytest -q -m "$(1)" tests/chaos tests/integration tests/torch; failed=$$?; \
+    wait $$reckoning || failed=$$?; \
+    cat $(VENV)/reckoning.log; \
+    exit $$failed
+endef
+
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
@@ -37,10 +47,10 @@ test-fast: $(READY) ## Unit and contract tests and a short simulation: run befor
 	$(RUN) -m pytest -q -m "not slow" tests/unit tests/contract tests/sim
 
 test: $(READY) ## All tests but the slow ones
-	$(RUN) -m pytest -q -m "not slow"
+	$(call side-by-side,not slow)
 
 test-slow: $(READY) ## Long simulations and repeated kill trials
-	$(RUN) -m pytest -q -m slow
+	$(call side-by-side,slow)
 
 sim: $(READY) ## Simulated histories of faults; SEEDS=n of them
 	$(RUN) -m pytest -q -m "not slow" tests/sim/test_histories.py --seeds $(SEEDS)

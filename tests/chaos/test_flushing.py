@@ -98,10 +98,8 @@ async def test_what_may_wait_is_held_and_lets_what_is_due_go_first(desk: Desk) -
     await eventually(lambda: desk.heard)
     assert not desk.can_take_a_snapshot
     await eventually(lambda: len(desk.heard) == 2)
-    assert [told.snapshot for told in desk.heard if isinstance(told, ShardWritten)] == [
-        due,
-        waiting,
-    ]
+    told = [one.snapshot for one in desk.heard if isinstance(one, ShardWritten)]
+    assert told == [due, waiting]
     assert desk.can_take_a_snapshot
 
 

@@ -148,7 +148,7 @@ def _haste(snapshot: Snapshot) -> tuple[bool, int]:
 
 
 def _not_before(me: Me, occasion: Occasion, moment: Moment) -> float:
-    """What is safe in memory waits until who re-forms has done so, and needs the machine no more."""
+    """What is safe in memory waits until who re-forms needs the machine no more."""
     heals = isinstance(occasion, Breakpoint) and occasion.heals
     return moment.monotonic + me.limits.heal_seconds if heals else 0.0
 

@@ -179,12 +179,14 @@ def test_a_hold_saves_the_state_though_nobody_is_lost() -> None:
 
 
 def test_who_re_forms_goes_first_and_a_job_that_is_halted_saves_at_once() -> None:
-    for state, seats, pause in (("run", (0, 1), Limits().heal_seconds), ("hold", (), 0.0)):
+    waits = []
+    for order in (make_order(2, (0, 1)), make_order(2, state="hold")):
         core = Core(0, has_storage=True).warm().run(make_order(1, (0, 1, 2)))
-        core.order(make_order(2, seats, state=state))
+        core.order(order)
         see(core, of("rank", 9))
         (write,) = core.done(WriteShard)
-        assert write.not_before == (core.moment.monotonic + pause if pause else 0.0)
+        waits.append(max(0.0, write.not_before - core.moment.monotonic))
+    assert waits == [Limits().heal_seconds, 0.0]
 
 
 def test_members_that_join_break_nothing_off() -> None:
