@@ -47,7 +47,7 @@ class Bench:
         self.pair.finish(0, Word(0, "ready", 1, step, 0, 1, self.total_bytes))
         (snapshot,) = self.memory.snapshots()
         began = time.perf_counter()
-        self.flushing.write(snapshot, 0.0)
+        self.flushing.write(snapshot, 0.0, gentle=True)
         turns = 0
         while self.heard.empty():
             spin()

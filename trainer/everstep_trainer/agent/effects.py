@@ -114,11 +114,13 @@ class WriteShard:
 
     Until it is, and until ``keep_until`` (monotonic seconds) where there is no room for it,
     training does not write over it. Nothing is written before ``not_before``.
+    ``gentle``: nobody waits for it, so it takes its time beside the training.
     """
 
     snapshot: Snapshot
     keep_until: float
     not_before: float = 0.0
+    gentle: bool = False
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,7 @@ class _Task:
     word: Word
     keep_until: float
     not_before: float
+    gentle: bool
     deaths: int = 0
 
 
@@ -111,7 +112,14 @@ class Flushing:
         """Of the flusher's process; 0 while there is none."""
         return self._child.process.pid if self._child else 0
 
-    def write(self, snapshot: Snapshot, keep_until: float, not_before: float = 0.0) -> None:
+    def write(
+        self,
+        snapshot: Snapshot,
+        keep_until: float,
+        not_before: float = 0.0,
+        *,
+        gentle: bool = False,
+    ) -> None:
         """Hold a snapshot where it is from now on, and have it written, at the earliest then.
 
         To start a flusher takes longer than some steps: what else is asked for now is held first.
@@ -122,7 +130,8 @@ class Flushing:
             self._hear(ShardUnwritten(snapshot, "overwritten", detail))
             return
         pair, slot, word = found
-        task = _Task(snapshot, SlotPair(os.dup(pair.fd)), slot, word, keep_until, not_before)
+        own = SlotPair(os.dup(pair.fd))
+        task = _Task(snapshot, own, slot, word, keep_until, not_before, gentle)
         self._tasks.append(task)
         self._hold(task)
         self._renewal = self._renewal or self._loop.call_later(RENEW_SECONDS, self._renew)
@@ -147,7 +156,7 @@ class Flushing:
         self._tasks.remove(task)
         self._tasks.appendleft(task)
         key = self._shelf.place(task.snapshot)
-        request = Request(task.slot, task.word, self._shelf.root, str(key))
+        request = Request(task.slot, task.word, self._shelf.root, str(key), task.gentle)
         self._is_writing = True
         try:
             self._child = self._child or self._start()

@@ -98,9 +98,11 @@ def hear_snapshots(state: AgentState, heard: SnapshotsSeen, moment: Moment) -> T
         case _:
             assert_never(heard.occasion)
     state = replace(state, saves=replace(state.saves, looking=state.saves.looking - 1))
+    is_due = isinstance(heard.occasion, Due)
     not_before = _not_before(state.me, heard.occasion, moment)
     for snapshot in wanted:
-        state, more = _begin(state, snapshot, moment, not_before)
+        write = WriteShard(snapshot, 0.0, not_before, gentle=is_due)
+        state, more = _begin(state, write, moment)
         effects += more
     return state, effects
 
@@ -153,9 +155,9 @@ def _not_before(me: Me, occasion: Occasion, moment: Moment) -> float:
     return moment.monotonic + me.limits.heal_seconds if heals else 0.0
 
 
-def _begin(state: AgentState, snapshot: Snapshot, moment: Moment, not_before: float) -> Turn:
+def _begin(state: AgentState, write: WriteShard, moment: Moment) -> Turn:
     """Of a shard that waits for room the newer snapshot counts."""
-    saves = state.saves
+    saves, snapshot = state.saves, write.snapshot
     known = (*saves.durable, *(save.snapshot for save in saves.under_way))
     if snapshot.part in [one.part for one in known]:
         return state, ()
@@ -167,9 +169,7 @@ def _begin(state: AgentState, snapshot: Snapshot, moment: Moment, not_before: fl
     why_not = _out_of_time(state, snapshot, moment)
     if why_not:
         return state, (_failed(state.me, save, "abandoned", why_not, moment),)
-    return replace(state, saves=saves.having(save)), (
-        WriteShard(snapshot, save.keep_until, not_before),
-    )
+    return replace(state, saves=saves.having(save)), (replace(write, keep_until=save.keep_until),)
 
 
 def _out_of_time(state: AgentState, snapshot: Snapshot, moment: Moment) -> str:

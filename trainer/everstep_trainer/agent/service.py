@@ -245,8 +245,8 @@ class Agent:
         match effect:
             case LookAtSnapshots(occasion):
                 self.hear(SnapshotsSeen(occasion, self._memory.snapshots()))
-            case WriteShard(snapshot, keep_until, not_before):
-                self._flushing.write(snapshot, keep_until, not_before)
+            case WriteShard(snapshot, keep_until, not_before, gentle):
+                self._flushing.write(snapshot, keep_until, not_before, gentle=gentle)
             case StopFlusher():
                 self._flushing.stop()
                 self._giver.stop()

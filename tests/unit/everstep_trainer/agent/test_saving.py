@@ -186,7 +186,14 @@ def test_who_re_forms_goes_first_and_a_job_that_is_halted_saves_at_once() -> Non
         see(core, of("rank", 9))
         (write,) = core.done(WriteShard)
         waits.append(max(0.0, write.not_before - core.moment.monotonic))
+        assert not write.gentle
     assert waits == [Limits().heal_seconds, 0.0]
+
+
+def test_only_a_save_that_nobody_waits_for_takes_its_time() -> None:
+    core = running()
+    saving(core, 5)
+    assert [write.gentle for write in core.done(WriteShard)] == [True]
 
 
 def test_members_that_join_break_nothing_off() -> None:
