@@ -79,7 +79,12 @@ class Bucket:
         listing = sorted((name, one["size"], str(one.get("ETag"))) for name, one in found.items())
         return int(xxhash.xxh3_64_intdigest(repr(listing).encode()))
 
-    def open(self, key: PurePosixPath) -> io.RawIOBase:
+    def open(
+        self,
+        key: PurePosixPath,
+        *,
+        past_cache: bool = False,  # there is none
+    ) -> io.RawIOBase:
         with self._answers(key):
             return _Reader(self, key, self._fs.open(self._path(key), "rb", cache_type="none"))
 

@@ -10,8 +10,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterable
-from contextlib import suppress
-from io import RawIOBase
+from io import FileIO, RawIOBase
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -56,12 +55,9 @@ class Folder:
         folder = self.root / key
         return max(one.stat().st_mtime_ns for one in (folder, *folder.iterdir()))
 
-    def open(self, key: PurePosixPath) -> RawIOBase:
-        """What is cached of it is dropped first: what counts is what the disk has."""
-        file = (self.root / key).open("rb", buffering=0)
-        with suppress(OSError):  # of what is no file, and keeps nothing
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        return file
+    def open(self, key: PurePosixPath, *, past_cache: bool = False) -> RawIOBase:
+        kind = _Uncached if past_cache else FileIO
+        return kind(self.root / key)
 
     def write(self, key: PurePosixPath, chunks: Iterable[memoryview | bytes]) -> None:
         """What an earlier try left is deleted."""
@@ -128,6 +124,22 @@ class Folder:
                 path.unlink()
         except FileNotFoundError:  # somebody else did
             return
+
+
+class _Uncached(FileIO):
+    """What the disk has of it, not what the page cache has, which is left to the training."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._forget()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._forget()
+        super().close()
+
+    def _forget(self) -> None:
+        os.posix_fadvise(self.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _begun(path: Path) -> list[Path]:

@@ -44,8 +44,11 @@ class Medium(Protocol):
         """A number that is another one once anything in a folder has changed."""
         ...
 
-    def open(self, key: Key) -> RawIOBase:
-        """A file, for reading from its first byte on, past what caches there are."""
+    def open(self, key: Key, *, past_cache: bool = False) -> RawIOBase:
+        """A file, for reading from its first byte on.
+
+        ``past_cache``: from where it is kept, and not by way of this machine's memory.
+        """
         ...
 
     def write(self, key: Key, chunks: Iterable[memoryview | bytes]) -> None:

@@ -90,7 +90,7 @@ def verify_shard(
     where, digest, total_bytes = place.where(key), xxhash.xxh3_128(), 0
     buffer = memoryview(bytearray(CHUNK_BYTES))
     try:
-        with place.open(key) as file:
+        with place.open(key, past_cache=True) as file:
             while count := file.readinto(buffer):
                 digest.update(buffer[:count])
                 total_bytes += count
