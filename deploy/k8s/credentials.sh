@@ -4,6 +4,7 @@
 #     deploy/k8s/credentials.sh FOLDER NAMESPACE/JOB ...
 #     kubectl apply -k FOLDER
 #
+# PYTHON names an interpreter that has Everstep, if python3 has not.
 # What is there is kept: to admit one more job, repeat it with all jobs, apply, and have the servers
 # read their accounts again (docs/deploying.md). FOLDER is the only copy of the authority's key.
 set -euo pipefail
@@ -13,7 +14,7 @@ jobs=("${@:2}")
 days=825
 
 mkdir -p "$folder"
-python3 -m everstep_bus.nats.server --accounts-only --directory "$folder" --credentials "$folder" \
+"${PYTHON:-python3}" -m everstep_bus.nats.server --accounts-only --directory "$folder" --credentials "$folder" \
     "${jobs[@]/#/--job=}"
 cd "$folder"
 

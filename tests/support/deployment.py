@@ -133,10 +133,9 @@ class Deployment:
     async def _make_credentials(self) -> None:
         """As an operator does, for servers that have addresses in place of names."""
         names = ",".join(f"IP:{self._address(pod)}" for pod in self._homes if pod.startswith(BUS))
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         process = await asyncio.create_subprocess_exec(
             str(KUSTOMIZATIONS / "credentials.sh"), str(self.credentials), *self._jobs,
-            env={**os.environ, "PATH": path, "EVERSTEP_EXTRA_NAMES": names},
+            env={**os.environ, "PYTHON": sys.executable, "EVERSTEP_EXTRA_NAMES": names},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip

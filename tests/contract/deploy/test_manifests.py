@@ -1,9 +1,11 @@
 """The manifests are what a Kubernetes 1.36 takes in, and refer to nothing that is not there."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import kubernetes_validate
@@ -216,7 +218,8 @@ def test_whoever_has_a_bus_or_an_api_server_to_reach_may_reach_it(objects: list[
 
 def test_the_credentials_script_makes_the_secrets_that_pods_mount(tmp_path: Path) -> None:
     script = KUSTOMIZATIONS / "credentials.sh"
-    subprocess.run([script, tmp_path, "training/llama"], check=True, capture_output=True)
+    environment = {**os.environ, "PYTHON": sys.executable}
+    subprocess.run([script, tmp_path, "training/llama"], env=environment, check=True)
     made = yaml.safe_load((tmp_path / "kustomization.yaml").read_text())["secretGenerator"]
     assert {one["name"]: set(one["files"]) for one in made if one["namespace"] == "everstep"} == (
         SECRETS
