@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -199,7 +200,8 @@ async def kill_somebody(home: AgentHome, generation: int, chance: random.Random)
     """SIGKILL the worker or the flusher at some moment; the generation that runs afterwards."""
     await asyncio.sleep(chance.uniform(0, 0.1))
     if chance.random() < 0.5 and home.agent.flusher_pid:
-        os.kill(home.agent.flusher_pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # the one killed before, and its agent knows in a moment
+            os.kill(home.agent.flusher_pid, signal.SIGKILL)
         return generation
     (worker,) = home.pids
     os.kill(worker, signal.SIGKILL)
