@@ -118,7 +118,8 @@ async def discard(client: Client) -> None:
         return  # it never got as far as opening one
     writer = getattr(client._transport, "_io_writer", None)
     if writer is not None:
-        writer.transport.abort()
+        with suppress(AttributeError):  # of TLS that was closed twice: older asyncio let go of it
+            writer.transport.abort()
     with cancellable(), suppress(nats.errors.Error, OSError):
         async with asyncio.timeout(CLOSE_SECONDS):
             await client.close()
