@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from everstep_contract.identity import JobKey
+from everstep_preflight.rules.agents import DOWNWARD
 
 from everstep_cli.drill.faults import CHECKPOINT_EVERY, SNAPSHOT_EVERY
 
@@ -17,16 +18,6 @@ TRAINER: Final = (
     *("--snapshot-every", str(SNAPSHOT_EVERY), "--checkpoint-every", str(CHECKPOINT_EVERY)),
 )
 """What is trained where no script is given."""
-DOWNWARD: Final = {
-    "EVERSTEP_JOB_NAMESPACE": "metadata.namespace",
-    "EVERSTEP_JOB_NAME": "metadata.labels['volcano.sh/job-name']",
-    "EVERSTEP_POD_GROUP": "metadata.annotations['scheduling.k8s.io/group-name']",
-    "EVERSTEP_POD_NAME": "metadata.name",
-    "EVERSTEP_POD_UID": "metadata.uid",
-    "EVERSTEP_POD_IP": "status.podIP",
-    "EVERSTEP_NODE_NAME": "spec.nodeName",
-}
-"""What a pod can only know from Kubernetes: who and where it is."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ WORKERS: Final = Rule(
 )
 RULES: Final = (MISSING, UNNAMED, WITHOUT_BUS, WORKERS)
 
-_DOWNWARD: Final = {
+DOWNWARD: Final = {
     "EVERSTEP_JOB_NAMESPACE": "metadata.namespace",
     "EVERSTEP_JOB_NAME": "metadata.labels['volcano.sh/job-name']",
     "EVERSTEP_POD_GROUP": "metadata.annotations['scheduling.k8s.io/group-name']",
@@ -51,6 +51,7 @@ _DOWNWARD: Final = {
     "EVERSTEP_POD_IP": "status.podIP",
     "EVERSTEP_NODE_NAME": "spec.nodeName",
 }
+"""What a pod can only know from Kubernetes: who and where it is."""
 _BUS: Final = ("EVERSTEP_NATS_URL", "EVERSTEP_NATS_SEED_PATH")
 
 
@@ -107,7 +108,7 @@ def _check_agent(container: Container) -> Iterator[Finding]:
     flags = launch.flags if launch else {}
     absent = [
         name
-        for name in _DOWNWARD
+        for name in DOWNWARD
         if not container.variable(name) and told.get(name, "") not in flags
     ]
     if absent:
@@ -122,7 +123,7 @@ def _check_agent(container: Container) -> Iterator[Finding]:
 
 
 def _downward(name: str) -> dict[str, Any]:
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": _DOWNWARD[name]}}}
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": DOWNWARD[name]}}}
 
 
 def _check_workers(container: Container) -> Iterator[Finding]:
