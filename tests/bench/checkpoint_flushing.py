@@ -12,8 +12,8 @@ from statistics import median
 from typing import Final
 
 from bench.report import Figure, figure
+from everstep_checkpoint.shards import CHUNK_BYTES
 from everstep_checkpoint.slots import Word
-from everstep_checkpoint.storage import CHUNK_BYTES
 from everstep_trainer.agent.flushing import Flushing, Shelf
 from everstep_trainer.agent.inputs import Input, ShardWritten
 from everstep_trainer.agent.memory import Memory

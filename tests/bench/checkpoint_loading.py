@@ -10,7 +10,7 @@ from typing import Final
 
 import torch
 from bench.report import Figure, figure
-from everstep_checkpoint.storage import CHUNK_BYTES
+from everstep_checkpoint.shards import CHUNK_BYTES
 from everstep_contract.manifest import Manifest
 from everstep_trainer.library.loading import load_state
 from safetensors.torch import load_file

@@ -7,7 +7,8 @@ from everstep_bus.background import background
 from everstep_bus.errors import TransientBusError
 from everstep_bus.interface import Bus
 from everstep_checkpoint.retention import Retention
-from everstep_checkpoint.storage import Storage, write_shard
+from everstep_checkpoint.shards import write_shard
+from everstep_checkpoint.storage import Storage
 from everstep_checkpoint_indexer.model import House, Policy
 from everstep_checkpoint_indexer.service import serve
 from everstep_contract.envelope import decode

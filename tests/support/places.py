@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from everstep_checkpoint import storage as shards
+from everstep_checkpoint import shards
 from everstep_checkpoint.folder import Folder
 from everstep_checkpoint.layout import Layout, read_layout
 from everstep_checkpoint.media import Key

@@ -1,6 +1,7 @@
 """Attempts on any storage, and the manifests that would commit them."""
 
-from everstep_checkpoint.storage import Storage, write_shard
+from everstep_checkpoint.shards import write_shard
+from everstep_checkpoint.storage import Storage
 from everstep_contract.manifest import Manifest
 from support.jobs import JOB, NOW
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from everstep_checkpoint.storage import CHUNK_BYTES, Storage
+from everstep_checkpoint.shards import CHUNK_BYTES
+from everstep_checkpoint.storage import Storage
 from everstep_trainer.library.loading import load_rank, load_state
 from everstep_trainer.library.regions import Region, region_of
 from safetensors import safe_open

@@ -11,7 +11,8 @@ from everstep_checkpoint.errors import DamagedError, UnfitError
 from everstep_checkpoint.folder import Folder
 from everstep_checkpoint.layout import lay_out
 from everstep_checkpoint.media import Key, Medium
-from everstep_checkpoint.storage import CHUNK_BYTES, Storage, write_shard
+from everstep_checkpoint.shards import CHUNK_BYTES, write_shard
+from everstep_checkpoint.storage import Storage
 from everstep_contract.manifest import Manifest, ShardFile
 
 from everstep_trainer.library.loading import load_state

@@ -6,7 +6,8 @@ import pytest
 from everstep_checkpoint.bucket import PART_BYTES, Bucket
 from everstep_checkpoint.errors import StorageFullError, UnusableRootError
 from everstep_checkpoint.media import Key, medium
-from everstep_checkpoint.storage import MANIFEST, Storage, verify_shard, write_shard
+from everstep_checkpoint.shards import verify_shard, write_shard
+from everstep_checkpoint.storage import MANIFEST, Storage
 from support.jobs import JOB
 from support.s3 import S3, s3_server
 from support.saved import LINEAGE, prepared

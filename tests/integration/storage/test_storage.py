@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 from everstep_checkpoint.errors import DamagedError, IncompleteError, OverwrittenError
 from everstep_checkpoint.media import Key
-from everstep_checkpoint.storage import MANIFEST, Storage, write_shard
+from everstep_checkpoint.shards import write_shard
+from everstep_checkpoint.storage import MANIFEST, Storage
 from everstep_contract.manifest import Manifest, Marks
 from support.jobs import JOB, NOW
 from support.saved import BODY, LINEAGE, prepared

@@ -20,8 +20,8 @@ from typing import Any, Final
 import psutil
 from everstep_checkpoint.errors import CheckpointError, OverwrittenError, StorageFullError
 from everstep_checkpoint.media import Key, medium
+from everstep_checkpoint.shards import CHUNK_BYTES, write_shard
 from everstep_checkpoint.slots import SlotPair, Word
-from everstep_checkpoint.storage import CHUNK_BYTES, write_shard
 from everstep_contract.facts.checkpoint import SaveTrouble
 
 from everstep_trainer.agent.process import die_with, name_process

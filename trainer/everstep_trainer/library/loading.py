@@ -15,7 +15,8 @@ import xxhash
 from everstep_checkpoint.errors import DamagedError
 from everstep_checkpoint.layout import MAX_HEADER_BYTES, Layout, parse_layout
 from everstep_checkpoint.media import Key, Medium
-from everstep_checkpoint.storage import CHUNK_BYTES, Storage
+from everstep_checkpoint.shards import CHUNK_BYTES
+from everstep_checkpoint.storage import Storage
 from everstep_contract.manifest import Manifest, ShardFile
 
 from everstep_trainer.library.chunks import chunks

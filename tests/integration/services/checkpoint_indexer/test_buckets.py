@@ -4,7 +4,8 @@ from uuid import uuid4
 
 from everstep_bus.interface import Bus
 from everstep_checkpoint.media import Key
-from everstep_checkpoint.storage import Storage, write_shard
+from everstep_checkpoint.shards import write_shard
+from everstep_checkpoint.storage import Storage
 from support.indexing import indexed, indexer, keeping, latest, verified, written
 from support.jobs import JOB, JOB_UID
 from support.polling import eventually

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from everstep_checkpoint.storage import CHUNK_BYTES, Storage
+from everstep_checkpoint.shards import CHUNK_BYTES
+from everstep_checkpoint.storage import Storage
 from everstep_trainer.library import loading
 from everstep_trainer.library.loading import load_state
 from everstep_trainer.library.reading import Watch
