@@ -15,6 +15,7 @@ from rich.text import Text
 
 from everstep_cli.access import ASK_SECONDS, with_bus
 from everstep_cli.errors import CommandError
+from everstep_cli.going_on import to_go_on
 from everstep_cli.options import Access
 from everstep_cli.terminal import output
 
@@ -28,19 +29,20 @@ def show_status(access: Access, job: str | None, *, as_json: bool) -> None:
     async def show(bus: Bus) -> None:
         records = await _records(bus, job)
         of = _kept if access.store else _status_of
-        replies = [await of(bus, record) for record in records]
+        jobs = [(await of(bus, record), await to_go_on(bus, record)) for record in records]
         if as_json:
-            listed = [reply.model_dump(mode="json") for reply in replies]
+            listed = [reply.model_dump(mode="json") | {"to_go_on": hint} for reply, hint in jobs]
             sys.stdout.write(json.dumps(listed) + "\n")
         else:
             heading = [Text(ARCHIVE, "yellow")] if access.store else []
-            output().print(Group(*heading, *map(job_view, replies)) if replies else "no jobs")
+            views = [job_view(reply, hint) for reply, hint in jobs]
+            output().print(Group(*heading, *views) if views else "no jobs")
 
     with_bus(show, access)
 
 
-def job_view(reply: JobStatusReply) -> RenderableType:
-    """One job for people."""
+def job_view(reply: JobStatusReply, hint: str = "") -> RenderableType:
+    """One job for people. ``hint``: how to go on with one that was given up."""
     record = reply.record
     assert record is not None
     heading = (
@@ -57,6 +59,8 @@ def job_view(reply: JobStatusReply) -> RenderableType:
     lines += [Text(f"open incident {incident.id}", "red") for incident in reply.incidents]
     if reply.waiting_for:
         lines.append(Text(f"waits for: {reply.waiting_for}", "yellow"))
+    if hint:
+        lines.append(Text(f"to go on: {hint}", "yellow"))
     return Group(*lines)
 
 

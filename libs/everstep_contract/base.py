@@ -11,7 +11,8 @@ Generation = Annotated[int, Field(ge=0, le=EXACT)]
 """Version of a job's membership; 0 means that the job has none yet."""
 Step = Annotated[int, Field(ge=0, le=EXACT)]
 """Completed optimizer steps; 0 before the first."""
-Text = Annotated[str, Field(max_length=2000)]
+MAX_TEXT: int = 2000
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
 """A sentence for people, bounded so that no message grows without limit."""
 
 

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from everstep_contract.base import Generation, Message, Name, Step
+from everstep_contract.base import Generation, Message, Name, Step, Text
 from everstep_contract.identity import JobKey, Seat
 from everstep_contract.record import MAX_HISTORY, Durations, GenerationStart, OrderState
 
@@ -29,6 +29,7 @@ class Order(Message):
     )
     durations: Durations
     restart: tuple[str, ...] = Field(default=(), description="Members whose workers start anew.")
+    reason: Text = Field(default="", description="Of the verdict, for people.")
 
     def seat_of(self, incarnation: str) -> Seat | None:
         """The seat of this incarnation, or None when the order does not list it."""

@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 from everstep_bus.errors import TransientBusError
-from everstep_contract.base import Event
+from everstep_contract.base import MAX_TEXT, Event
 from everstep_contract.queries import (
     CommandAccepted,
     JobStatusReply,
@@ -169,7 +169,7 @@ class Desk:
         view = self._view
         incidents = (view.incident,) if view.incident else ()
         return JobStatusReply(
-            record=view.record, incidents=incidents, waiting_for=self._waiting_for[:2000]
+            record=view.record, incidents=incidents, waiting_for=self._waiting_for[:MAX_TEXT]
         )
 
     async def _settle(self) -> None:

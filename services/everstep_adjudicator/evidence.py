@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from everstep_contract.base import MAX_TEXT
 from everstep_contract.identity import Seat
 from everstep_contract.verdicts import Evidence, EvidenceKind
 from everstep_runtime.clock import Moment
@@ -159,4 +160,6 @@ def _opinion(suspicion: Suspicion) -> Evidence:
 
 
 def _evidence(kind: EvidenceKind, incarnation: str, witness: str, detail: str = "") -> Evidence:
-    return Evidence(kind=kind, incarnation=incarnation, witness=witness[:253], detail=detail[:2000])
+    return Evidence(
+        kind=kind, incarnation=incarnation, witness=witness[:253], detail=detail[:MAX_TEXT]
+    )

@@ -42,6 +42,7 @@ def order_of(record: JobRecord) -> Order:
         start_step=record.start_step,
         durations=record.durations,
         restart=verdict.failed if isinstance(verdict, RestartWorkers) else (),
+        reason=record.reason,
     )
 
 

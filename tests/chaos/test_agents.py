@@ -67,6 +67,22 @@ async def test_ec20_one_terminated_member_leaves_alone_and_may_come_back(agents:
     assert [left.member.name for left in agents.events(MemberLeft)] == ["trainer-2"]
 
 
+async def test_ec74_a_job_that_is_given_up_leaves_no_process_and_ends_as_a_failure(
+    agents: Fleet,
+) -> None:
+    await stepping(agents, 3)
+    workers = [pid for index in range(3) for pid in agents.pids(index)]
+    await agents.order(2, (), state="stop", reason="3 incidents without a step beyond 120")
+    assert [await agent.wait() for agent in agents.agents] == [1, 1, 1]
+    for pid in workers:
+        await gone(pid)
+    await eventually(lambda: len(agents.events(MemberLeft)) == 3)
+    assert {left.detail for left in agents.events(MemberLeft)} == {
+        "order 2 stops the job: 3 incidents without a step beyond 120"
+    }
+    assert all("without a step beyond 120" in agents.log(index) for index in range(3))
+
+
 async def test_a_killed_agent_takes_all_its_children_and_no_one_elses(agents: Fleet) -> None:
     await stepping(agents, 2)
     family = descendants(agents.agents[0].pid)

@@ -57,6 +57,7 @@ def make_order(
     verdict_id: str = "",
     nproc: int = 1,
     restart: tuple[int, ...] = (),
+    reason: str = "",
 ) -> Order:
     seats = tuple(seat(index, nproc) for index in members)
     return Order(
@@ -69,6 +70,7 @@ def make_order(
         store_host=seats[0].member.incarnation if seats and state == "run" else None,
         durations=DURATIONS,
         restart=tuple(member(index).incarnation for index in restart),
+        reason=reason,
     )
 
 

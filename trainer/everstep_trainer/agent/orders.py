@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from everstep_contract.base import MAX_TEXT
 from everstep_contract.facts.member import OrderRefused
 from everstep_contract.orders import Order
 from everstep_runtime.clock import Moment
@@ -65,7 +66,8 @@ def _obey(state: AgentState, order: Order, moment: Moment) -> Turn:
     state, renewed = giving.begin_anew(state, order)
     effects += (*saved, *renewed)
     if order.state == "stop":
-        detail = f"order {order.generation} stops the job"
+        why = f": {order.reason}" if order.reason else ""
+        detail = f"order {order.generation} stops the job{why}"[:MAX_TEXT]
         state, more = begin_ending(state, "stopped", detail, moment)
         return state, (*effects, *more)
     if order.state == "run" and not obstacle(order, state.me):

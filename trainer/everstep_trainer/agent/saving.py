@@ -1,8 +1,9 @@
 """Which snapshots become durable, when, and what is told of it (R24, R26)."""
 
 from dataclasses import replace
-from typing import Final, assert_never
+from typing import assert_never
 
+from everstep_contract.base import MAX_TEXT
 from everstep_contract.facts.checkpoint import SaveFailed, SaveTrouble, ShardPrepared
 from everstep_contract.orders import Order
 from everstep_runtime.clock import Moment
@@ -27,8 +28,6 @@ from everstep_trainer.agent.snapshots import (
     Snapshot,
 )
 from everstep_trainer.link import CheckpointDue
-
-MAX_DETAIL: Final = 2000
 
 
 def hear_due(state: AgentState, local_rank: int, message: CheckpointDue) -> Turn:
@@ -258,6 +257,6 @@ def _failed(me: Me, save: Save, trouble: SaveTrouble, detail: str, moment: Momen
         shard=snapshot.shard,
         trouble=trouble,
         attempt=save.attempt,
-        detail=detail[:MAX_DETAIL],
+        detail=detail[:MAX_TEXT],
     )
     return Publish(failed)

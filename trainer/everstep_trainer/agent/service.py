@@ -40,6 +40,7 @@ from everstep_trainer.agent.effects import (
     Warn,
     WriteShard,
 )
+from everstep_trainer.agent.ending import EXIT_STATUS
 from everstep_trainer.agent.environment import worker_environment
 from everstep_trainer.agent.errands import Errands
 from everstep_trainer.agent.flushing import Flushing, Shelf
@@ -200,7 +201,8 @@ class Agent:
             case Warn(what, detail):
                 log.warning(what, detail=detail, generation=self._state.generation)
             case Exit(code, reason):
-                log.info("agent ends", status=code, why=reason)
+                say = log.error if code == EXIT_STATUS["failed"] else log.info
+                say("agent ends", status=code, why=reason)
                 self._ended.set_result(code)
             case _:
                 assert_never(effect)

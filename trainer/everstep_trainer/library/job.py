@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, MutableMapping
 from datetime import timedelta
 from typing import Final
 
+from everstep_contract.base import MAX_TEXT
+
 from everstep_trainer import backend
 from everstep_trainer.backend import Ending, Formation, StoreClients, StoreUnreachableError
 from everstep_trainer.backend.store import KEPT
@@ -26,7 +28,6 @@ ORDER_GRACE: Final = timedelta(hours=1)
 job's newest and whoever decides may be away; an agent that is cut off for good ends its workers
 much earlier (R24)."""
 
-MAX_DETAIL: Final = 2000
 
 GenerationCallback = Callable[[Generation], object]
 
@@ -193,7 +194,7 @@ class Job:
                 verdict_id=order.verdict_id,
                 while_forming=while_forming,
                 peer_ranks=broken.peer_ranks,
-                detail=str(broken.cause)[:MAX_DETAIL],
+                detail=str(broken.cause)[:MAX_TEXT],
             )
         )
 

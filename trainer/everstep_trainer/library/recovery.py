@@ -15,6 +15,7 @@ from typing import Final
 
 from everstep_checkpoint.errors import CheckpointError, DamagedError
 from everstep_checkpoint.storage import Storage
+from everstep_contract.base import MAX_TEXT
 from everstep_contract.identity import JobKey
 from everstep_contract.manifest import Manifest
 from everstep_contract.record import GenerationStart
@@ -33,7 +34,6 @@ log = logging.getLogger("everstep")
 
 TOLD_AT_ONCE: Final = 8
 """Checkpoints that ranks are told of by one collective; there are more if all of these are bad."""
-MAX_DETAIL: Final = 2000
 
 _NONE: Final = "-"
 """Said where there is no text to send; a broadcast of nothing is none."""
@@ -282,4 +282,4 @@ class Recovery:
     def _note_damage(self, offer: _Offer, detail: str) -> None:
         if offer.manifest is not None and detail:
             log.error("checkpoint %s cannot be loaded: %s", offer.manifest.checkpoint, detail)
-            self._tell_damage(offer.manifest.checkpoint, detail[:MAX_DETAIL])
+            self._tell_damage(offer.manifest.checkpoint, detail[:MAX_TEXT])

@@ -1,5 +1,6 @@
 """An agent that ends says so, gives its workers their grace, and exits with a code that tells."""
 
+from everstep_contract.base import MAX_TEXT
 from everstep_contract.facts.member import MemberLeft
 from everstep_trainer.agent.effects import Exit, KillWorker, TerminateWorker
 from everstep_trainer.agent.inputs import StoreUp, Terminate, ZygoteLost
@@ -60,6 +61,22 @@ def test_a_stopped_job_ends_as_a_failure_after_its_workers_have_ended() -> None:
     assert core.last_report.report.phase == "stopped"
     core.die(status=FINISHED)
     assert core.done(Exit)[-1].code == 1
+
+
+def test_ec74_a_member_of_a_job_that_was_given_up_says_why_as_it_ends() -> None:
+    core = Core().warm().run(make_order(1))
+    core.order(make_order(2, (), state="stop", reason="3 incidents without a step beyond 120"))
+    core.die(status=FINISHED)
+    left, leave = core.published(MemberLeft)[-1], core.done(Exit)[-1]
+    assert left.detail == leave.reason
+    assert leave.reason.endswith("stops the job: 3 incidents without a step beyond 120")
+    assert leave.code == 1
+
+
+def test_the_longest_reason_fits_into_what_a_member_says_as_it_ends() -> None:
+    core = Core().warm().run(make_order(1))
+    core.order(make_order(2, (), state="stop", reason="x" * MAX_TEXT))
+    assert len(core.published(MemberLeft)[-1].detail) == MAX_TEXT
 
 
 def test_a_lost_zygote_fails_the_member() -> None:
