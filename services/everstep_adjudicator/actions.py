@@ -54,7 +54,14 @@ class ProbeEnded:
     detail: str = ""
 
 
-Own = Recorded | Attempted | Announced | Filed | Asked | ProbeEnded
+@dataclass(frozen=True)
+class Quarantined:
+    """The nodes that are quarantined now, by their records."""
+
+    nodes: frozenset[str]
+
+
+Own = Recorded | Attempted | Announced | Filed | Asked | ProbeEnded | Quarantined
 """What the adjudicator learns from what it did itself."""
 Heard = Event | MemberReport | Own
 

@@ -226,6 +226,17 @@ def rule_on_growing(case: Case) -> Decision | Later | None:
     return new_generation(case, verdict, (*record.seats, *added), f"{names} ready, room for {room}")
 
 
+def wait_for_other_nodes(case: Case) -> Later | None:
+    """Say who is ready and yet not let in, since its node is quarantined (EC-22)."""
+    view = case.view
+    away = [
+        f"{who.name} to run elsewhere, {who.node} is quarantined"
+        for who in (member.report.member for member in _living(case))
+        if who.node in view.quarantined_nodes and view.seat(who.incarnation) is None
+    ]
+    return Later(None, listed(away, "; ")) if away else None
+
+
 def _is_quiet(case: Case) -> bool:
     """Nobody is accused of anything, and nobody has finished."""
     view = case.view

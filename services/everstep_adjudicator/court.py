@@ -10,9 +10,9 @@ from everstep_bus.interface import Bus, Received
 from everstep_contract.base import Event
 from everstep_contract.facts.job import JobObserved
 from everstep_contract.facts.member import MemberJoined
-from everstep_contract.facts.node import NodeEvent, NodeObserved
+from everstep_contract.facts.node import NodeEvent, NodeObserved, NodeQuarantined, NodeReleased
 from everstep_contract.identity import JobKey
-from everstep_contract.layout import INCIDENTS, JOBS
+from everstep_contract.layout import INCIDENTS, JOBS, NODES
 from everstep_contract.queries import (
     CommandAccepted,
     JobStatus,
@@ -26,7 +26,7 @@ from everstep_contract.queries import (
 from everstep_contract.telemetry import MemberReport
 from everstep_runtime.clock import Clock
 
-from everstep_adjudicator.actions import Filed, ProbeEnded
+from everstep_adjudicator.actions import Filed, ProbeEnded, Quarantined
 from everstep_adjudicator.desk import RETRY_SECONDS, Desk
 from everstep_adjudicator.enact import Registry
 from everstep_adjudicator.metrics import BROKEN, PROBES
@@ -58,6 +58,7 @@ class Court:
         self._desks: dict[JobKey, Desk] = {}
         self._keepers: dict[JobKey, asyncio.Task[None]] = {}
         self._fenced: dict[str, NodeObserved] = {}
+        self._quarantined: frozenset[str] = frozenset()
         self._probes = asyncio.Semaphore(CONCURRENT_PROBES)
 
     @property
@@ -71,6 +72,7 @@ class Court:
             try:
                 records = await self._bus.kv(JOBS).entries()
                 incidents = await self._bus.kv(INCIDENTS).entries()
+                self._quarantined = await self._read_quarantined()
                 break
             except TransientBusError as error:
                 log.warning("records not read", error=str(error))
@@ -123,6 +125,23 @@ class Court:
                 del self._desks[job]
                 self._keepers.pop(job).cancel()
 
+    async def compare_nodes(self) -> None:
+        """Read again which nodes are quarantined: nobody on one is let in (EC-22)."""
+        try:
+            nodes = await self._read_quarantined()
+        except TransientBusError as error:
+            log.debug("nodes not compared", error=str(error))
+            return
+        if nodes == self._quarantined:
+            return
+        self._quarantined = nodes
+        for job, desk in tuple(self._desks.items()):
+            await _alone(job, desk.hear(Quarantined(nodes)))
+
+    async def _read_quarantined(self) -> frozenset[str]:
+        entries = await self._bus.kv(NODES).entries()
+        return frozenset(e.value.node for e in entries if e.value and e.value.quarantined_by)
+
     async def compare_incidents(self) -> None:
         """End what is stored as an open incident and is none (R27)."""
         try:
@@ -154,6 +173,7 @@ class Court:
             job=job,
             lease_revision=self._lease_revision,
             fenced_nodes=frozenset(self._fenced),
+            quarantined_nodes=self._quarantined,
         )
         desk = Desk(view, self._policy, self._clock, self._registry, self._send_probe)
         self._desks[job] = desk
@@ -161,6 +181,9 @@ class Court:
         return desk
 
     async def _hear_of_node(self, fact: NodeEvent) -> None:
+        if isinstance(fact, NodeQuarantined | NodeReleased):
+            await self.compare_nodes()
+            return
         if isinstance(fact, NodeObserved):
             self._fenced.pop(fact.node, None)
             if (fact.deleted or fact.out_of_service) and len(self._fenced) < FENCED_NODES_LIMIT:

@@ -16,6 +16,7 @@ from everstep_adjudicator.admission import (
     rule_on_holding,
     rule_on_losses_while_holding,
     rule_on_the_first,
+    wait_for_other_nodes,
 )
 from everstep_adjudicator.case import Case
 from everstep_adjudicator.incidents import keep_books
@@ -55,6 +56,7 @@ RULES: Final[tuple[Rule, ...]] = (
     rule_on_forming,
     ask_around,
     rule_on_growing,
+    wait_for_other_nodes,
     keep_books,
 )
 """Outbox first, then what cannot wait, then what can; books last, for nothing waits for them."""

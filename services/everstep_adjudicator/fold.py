@@ -30,6 +30,7 @@ from everstep_adjudicator.actions import (
     Filed,
     Heard,
     ProbeEnded,
+    Quarantined,
     Recorded,
 )
 from everstep_adjudicator.model import JobView, Progress
@@ -54,6 +55,8 @@ def fold(view: JobView, fact: Heard, now: Moment) -> JobView:
             return fold_evidence.asked(view, probes, now)
         case ProbeEnded():
             return fold_evidence.probe_ended(view, fact, now)
+        case Quarantined(nodes=nodes):
+            return replace(view, quarantined_nodes=nodes)
         case _:
             assert_never(fact)
 

@@ -68,7 +68,9 @@ def admissible(view: JobView, member: MemberView, now: Moment) -> bool:
         return False
     if view.record is not None and not renamed(view) and who.job_uid != view.record.job_uid:
         return False
-    if who.job_uid in view.deleted_uids or who.node in view.fenced_nodes:
+    if who.job_uid in view.deleted_uids:
+        return False
+    if who.node in view.fenced_nodes or who.node in view.quarantined_nodes:
         return False
     return member.live(now) and not view.standing(who.incarnation)
 

@@ -161,6 +161,7 @@ class JobView:
     probing: Mapping[str, Probing] = field(default_factory=dict)
     successors: Mapping[str, str] = field(default_factory=dict)
     fenced_nodes: frozenset[str] = frozenset()
+    quarantined_nodes: frozenset[str] = frozenset()
     progress: Progress = Progress()
     highest_step: int = 0
     stamps: Mapping[MilestoneName, datetime] = field(default_factory=dict)

@@ -18,7 +18,13 @@ from everstep_contract.facts.member import (
     MemberSuspected,
     OrderRefused,
 )
-from everstep_contract.facts.node import NodeObserved, WatcherBlinded, WatcherSighted
+from everstep_contract.facts.node import (
+    NodeObserved,
+    NodeQuarantined,
+    NodeReleased,
+    WatcherBlinded,
+    WatcherSighted,
+)
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
 from everstep_contract.layout import EVENTS, JOBS, Consumer
 from everstep_contract.queries import JobStatus, ResumeJob, SuspendJob
@@ -38,7 +44,7 @@ HEARD: Final[tuple[type[Event], ...]] = (
     *(JobObserved, OrderIssued, StepAdvanced),
     *(MemberJoined, MemberFormed, MemberLeft, MemberSuspected, MemberRecovered, OrderRefused),
     *(WorkerExited, CollectiveFailed),
-    *(NodeObserved, WatcherBlinded, WatcherSighted),
+    *(NodeObserved, NodeQuarantined, NodeReleased, WatcherBlinded, WatcherSighted),
 )
 FACTS: Final = Consumer(
     "adjudicator",
@@ -80,6 +86,7 @@ async def _sit(bus: Bus, court: Court, group: asyncio.TaskGroup, proven: Proven)
     ):
         group.create_task(_hear_reports(bus, court))
         group.create_task(_repeat(court.compare_records, COMPARE_SECONDS))
+        group.create_task(_repeat(court.compare_nodes, COMPARE_SECONDS))
         group.create_task(_repeat(court.compare_incidents, INCIDENTS_SECONDS))
         await bus.consume(FACTS, court.hear, proven=proven)
 

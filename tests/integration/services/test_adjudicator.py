@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 
 import pytest
 from everstep_adjudicator.policy import Policy
@@ -14,7 +15,8 @@ from everstep_contract import subjects
 from everstep_contract.base import Event
 from everstep_contract.facts.incident import IncidentEnded, IncidentOpened
 from everstep_contract.facts.job import VerdictReached
-from everstep_contract.layout import JOBS
+from everstep_contract.facts.node import NodeReleased
+from everstep_contract.layout import JOBS, NODES
 from everstep_contract.names import encode_name
 from everstep_contract.queries import (
     CommandAccepted,
@@ -25,7 +27,7 @@ from everstep_contract.queries import (
     ResumeJob,
     SuspendJob,
 )
-from everstep_contract.record import JobRecord
+from everstep_contract.record import JobRecord, NodeRecord
 from everstep_runtime.clock import SystemClock
 from everstep_runtime.health import Readiness
 from support.bus_worlds import BusWorld
@@ -163,6 +165,31 @@ async def test_r7_operators_suspend_ask_and_resume(world: BusWorld) -> None:
         resume = ResumeJob(job=JOB, generation=done.generation, reason="done")
         again = await bus.ask(resume, CommandAccepted, timeout_seconds=ANSWER_SECONDS)
         assert again.generation == done.generation + 1
+
+
+async def test_ec22_nobody_on_a_quarantined_node_is_counted_until_it_is_released(
+    world: BusWorld,
+) -> None:
+    bus, rescaler = [await world.service(role, "test") for role in ("operator", "rescaler")]
+    now = datetime.now(UTC)
+    node = NodeRecord(node="node-3", quarantined_by="an-incident", cause="hardware", at=now)
+    revision = await rescaler.kv(NODES).put("node-3", node, expected=0)
+    async with gang(world), adjudicator(world) as readiness:
+        await eventually(lambda: not readiness.unproven())
+
+        async def waits() -> bool:
+            asked = JobStatus(job=JOB)
+            reply = await bus.ask(asked, JobStatusReply, timeout_seconds=ANSWER_SECONDS)
+            return reply.waiting_for == (
+                "1 more members, for a while; trainer-3 to run elsewhere, node-3 is quarantined"
+            )
+
+        await eventually(waits)
+        released = node.model_copy(update={"quarantined_by": None})
+        await rescaler.kv(NODES).put("node-3", released, expected=revision)
+        told = NodeReleased(at=now, node="node-3", incident="an-incident", reason="by hand")
+        await rescaler.publish(told)
+        assert len((await record_at(bus, 1)).seats) == 4
 
 
 async def test_a_command_that_looks_at_an_older_generation_is_refused(world: BusWorld) -> None:

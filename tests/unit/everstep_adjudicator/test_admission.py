@@ -1,6 +1,6 @@
 """Forming, growing, holding, operators: R1, R5, R7, R19-R21, and the cases EC-41, EC-07."""
 
-from everstep_adjudicator.actions import Decision, Recorded, Refuse, Rule
+from everstep_adjudicator.actions import Decision, Quarantined, Recorded, Refuse, Rule
 from everstep_adjudicator.case import Case
 from everstep_adjudicator.model import JobView
 from everstep_adjudicator.operators import obey
@@ -127,6 +127,25 @@ def test_r19_a_warm_newcomer_is_let_in_when_the_job_runs_quietly() -> None:
     room.pass_time(room.policy.grow_quiet_seconds + 0.1)
     assert room.record.verdict == Grow(added=("trainer-3.2",))
     assert room.names[-1] == "trainer-3.2"
+
+
+def test_ec22_a_replacement_on_a_quarantined_node_is_not_let_in_until_that_ends() -> None:
+    room = running()
+    room.lose(member(3))
+    room.obey()
+    room.hear(Quarantined(frozenset({"node-3"})))
+    room.start(member(3, life=2))
+    room.pass_time(10 * room.policy.grow_quiet_seconds)
+    assert room.verdicts == ["form", "shrink"]
+    room.hear(Quarantined(frozenset()))
+    assert room.record.verdict == Grow(added=("trainer-3.2",))
+
+
+def test_a_member_keeps_its_seat_when_its_node_is_quarantined() -> None:
+    room = running()
+    room.hear(Quarantined(frozenset({"node-3"})))
+    room.lose(member(2))
+    assert "trainer-3.1" in room.names
 
 
 def test_r19_growing_is_rate_limited() -> None:
