@@ -26,14 +26,16 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     kinds = {
         "nodes": int, "gpus-per-node": int, "networks": str, "folder": Path, "port": int,
         "namespaces": str, "heartbeat-seconds": float, "node-grace-seconds": float,
-        "restart-delay-seconds": float, "bookmark-seconds": float, "template-socket": Path,
-        "template-prefix": str,
+        "restart-delay-seconds": float, "pod-start-seconds": float, "pod-stop-seconds": float,
+        "toleration-seconds": int, "job-delay-seconds": float, "scheduler-period-seconds": float,
+        "bookmark-seconds": float, "template-socket": Path, "template-prefix": str,
     }  # fmt: skip
     for flag, kind in kinds.items():
         default = getattr(normal, flag.replace("-", "_"))
         if isinstance(default, tuple):
             default = " ".join(default)
         parser.add_argument(f"--{flag}", type=kind, default=default)
+    parser.add_argument("--no-controllers", dest="controllers", action="store_false")
     parser.add_argument("--until-stdin-ends", action="store_true")
     return parser.parse_args(arguments)
 

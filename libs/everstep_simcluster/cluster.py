@@ -27,7 +27,15 @@ from everstep_simcluster.objects import Objects, condition_of
 from everstep_simcluster.pod_environment import log_file
 from everstep_simcluster.pod_runner import NodeRuntime, folder_of
 from everstep_simcluster.processes import kill_all
-from everstep_simcluster.resources import JOBS, NAMESPACES, NODES, PODS, QUEUES, Object
+from everstep_simcluster.resources import (
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    Object,
+)
 from everstep_simcluster.settings import ClusterSettings
 from everstep_simcluster.store import Ref, Store
 from everstep_simcluster.taint_eviction import TaintEviction
@@ -36,6 +44,12 @@ from everstep_simcluster.volcano_jobs import JobController
 
 WAIT_SECONDS = 30.0
 """How long :meth:`Cluster.wait_for` waits unless it is told otherwise."""
+
+SYSTEM_PRIORITIES = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+"""The priority classes that every cluster has."""
 
 _LOOPBACK_NODES = 250
 
@@ -50,7 +64,11 @@ class Cluster:
     def __init__(self, settings: ClusterSettings | None = None) -> None:
         self.settings = settings or ClusterSettings()
         store = Store()
-        self.objects = Objects(store, volcano_webhook=self.settings.volcano_webhook)
+        self.objects = Objects(
+            store,
+            volcano_webhook=self.settings.volcano_webhook,
+            toleration_seconds=self.settings.toleration_seconds,
+        )
         self.api = ApiServer(
             self.objects,
             log_path=self.log_path,
@@ -159,8 +177,9 @@ class Cluster:
         await self._stack.enter_async_context(self._tasks)
         launcher = _launcher(self.settings)
         self._stack.push_async_callback(launcher.close)
-        self._start_controllers()
-        self._make_basics()
+        if self.settings.controllers:
+            self._start_controllers()
+            self._make_basics()
         runtime = NodeRuntime(
             objects=self.objects,
             launcher=launcher,
@@ -169,6 +188,8 @@ class Cluster:
             folder=self._pods_folder,
             heartbeat_seconds=self.settings.heartbeat_seconds,
             restart_delay_seconds=self.settings.restart_delay_seconds,
+            start_seconds=self.settings.pod_start_seconds,
+            stop_seconds=self.settings.pod_stop_seconds,
         )
         self._stack.callback(self._kill_pods)
         for index in range(self.settings.nodes):
@@ -176,7 +197,7 @@ class Cluster:
             self._kubelets[machine.name] = kubelet = Kubelet(runtime, machine)
             kubelet.start()
             self._stack.push_async_callback(kubelet.close)
-        self.faults = Faults(self._kubelets, self.networks, janitor)
+        self.faults = Faults(self.objects, self._kubelets, self.networks, janitor)
         self.api.add_routes(control_routes(self))
         await self.api.start(self.settings.port)
         self._stack.push_async_callback(self.api.kill)
@@ -208,7 +229,9 @@ class Cluster:
         nodes = NodeController(objects, grace_seconds=self.settings.node_grace_seconds)
         evictions = TaintEviction(objects)
         controllers = (
-            nodes, evictions, JobController(objects), GangScheduler(objects),
+            nodes, evictions,
+            JobController(objects, delay_seconds=self.settings.job_delay_seconds),
+            GangScheduler(objects, period_seconds=self.settings.scheduler_period_seconds),
             BudgetController(objects), GarbageCollector(objects),
         )  # fmt: skip
         for controller in controllers:
@@ -220,6 +243,8 @@ class Cluster:
         for name in ("default", "kube-system", LEASE_NAMESPACE, *self.settings.namespaces):
             if self.objects.find(NAMESPACES, Ref("", name)) is None:
                 self.objects.create(NAMESPACES, "", {"metadata": {"name": name}})
+        for name, value in SYSTEM_PRIORITIES.items():
+            self.objects.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
         queue = {"metadata": {"name": "default"}, "spec": {"weight": 1}}
         self.objects.create(QUEUES, "", queue)
 

@@ -20,7 +20,7 @@ ROOT = "/everstep-sim"
 
 NODE_FAULTS = (
     "crash", "freeze", "thaw", "power_off", "power_on", "cut_link", "restore_link", "cut_bus",
-    "restore_bus",
+    "restore_bus", "preempt", "relent",
 )  # fmt: skip
 """Faults that need nothing but a node's name; ``kill`` also needs ``?pid=``."""
 

@@ -2,10 +2,12 @@
 
 import signal
 
+from everstep_simcluster import preemptors
 from everstep_simcluster.errors import FaultNotPossibleError
 from everstep_simcluster.kubelet import Kubelet
 from everstep_simcluster.network import NodeNetworks
 from everstep_simcluster.node_machine import Instant, Machine, new_boot_id
+from everstep_simcluster.objects import Objects
 from everstep_simcluster.pod_runner import SessionWatch
 from everstep_simcluster.processes import kill_all, signal_all
 
@@ -17,8 +19,13 @@ class Faults:
     """
 
     def __init__(
-        self, kubelets: dict[str, Kubelet], networks: NodeNetworks | None, sessions: SessionWatch
+        self,
+        objects: Objects,
+        kubelets: dict[str, Kubelet],
+        networks: NodeNetworks | None,
+        sessions: SessionWatch,
     ) -> None:
+        self._objects = objects
         self._kubelets = kubelets
         self._networks = networks
         self._sessions = sessions
@@ -124,6 +131,23 @@ class Faults:
         machine, networks = self._machine(node), self._need_networks("restore_bus")
         at = Instant.now()
         networks.restore_bus(machine.index)
+        return at
+
+    def preempt(self, node: str) -> Instant:
+        """Have a pod of a higher priority want the whole node: the scheduler makes room for it.
+
+        It takes no member that a gang needs for its minimum; then the pod waits.
+        """
+        self._machine(node)
+        at = Instant.now()
+        preemptors.want(self._objects, node)
+        return at
+
+    def relent(self, node: str) -> Instant:
+        """Take that pod away again."""
+        self._machine(node)
+        at = Instant.now()
+        preemptors.relent(self._objects, node)
         return at
 
     def _machine(self, node: str) -> Machine:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from everstep_simcluster.clock import timestamp
 from everstep_simcluster.event_recorder import record_event
 from everstep_simcluster.objects import Objects, condition_of, with_condition
+from everstep_simcluster.preemption import Occupied, evict_for, places_by_force, priority_of
 from everstep_simcluster.resources import NODES, POD_GROUPS, PODS, Object
 from everstep_simcluster.scheduling_rules import explain, free_devices, hindrance, needs_of
 from everstep_simcluster.store import Change, Ref, ref_of
@@ -56,6 +57,10 @@ class _Gang:
         return [pod for pod in self.pods if _waits_for_node(pod)]
 
     @property
+    def priority(self) -> int:
+        return max(map(priority_of, self.pods), default=0)
+
+    @property
     def in_place(self) -> int:
         """Members that hold a node now; those being deleted do not count."""
         return sum(
@@ -73,9 +78,9 @@ class _Gang:
 class GangScheduler:
     """Binds pods. A cycle runs after whatever may have made room or asked for it."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, *, period_seconds: float = 0.0) -> None:
         self._objects = objects
-        self.queue: WorkQueue[str] = WorkQueue(self._cycle)
+        self.queue: WorkQueue[str] = WorkQueue(self._cycle, pause_seconds=period_seconds)
         objects.listen(self._hear)
 
     def _hear(self, change: Change) -> None:
@@ -87,7 +92,8 @@ class GangScheduler:
         nodes = self._objects.every(NODES)
         free = {node["metadata"]["name"]: free_devices(node, pods) for node in nodes}
         room = _Room(nodes, free)
-        for gang in self._gangs(pods):
+        gangs = self._gangs(pods)
+        for gang in gangs:
             before = {name: Counter(left) for name, left in room.free.items()}
             for pod in gang.waiting:
                 node = room.place(pod)
@@ -101,9 +107,26 @@ class GangScheduler:
                 room.free = before
             self._explain(gang, reasons)
             self._write_group(gang)
+        self._preempt(nodes, pods, gangs)
+
+    def _preempt(self, nodes: list[Object], pods: list[Object], gangs: list[_Gang]) -> None:
+        """Make room, with the next cycles in mind, for gangs that could not start."""
+        groups = {ref_of(g.group): g for g in gangs if g.group is not None}
+        spare = Counter({ref: max(g.in_place - g.min_member, 0) for ref, g in groups.items()})
+        gang_of = {ref_of(pod): ref for ref, g in groups.items() for pod in g.pods}
+        occupied = Occupied([p for p in pods if p["spec"].get("nodeName")], spare, gang_of)
+        for gang in gangs:
+            if gang.ready or not gang.priority:
+                continue
+            needed = gang.min_member - gang.in_place
+            for victim in places_by_force(nodes, gang.waiting, occupied, needed=needed):
+                evict_for(self._objects, victim)
 
     def _gangs(self, pods: list[Object]) -> list[_Gang]:
-        """PodGroups in the order of their making, then pods that belong to none, one by one."""
+        """PodGroups in the order of their making, then pods that belong to none, one by one.
+
+        Those of a higher priority come first.
+        """
         groups = sorted(self._objects.every(POD_GROUPS), key=_made)
         gangs = {ref_of(group): _Gang(group["spec"].get("minMember", 1), group) for group in groups}
         alone = []
@@ -114,7 +137,7 @@ class GangScheduler:
                 gang.pods.append(pod)
             elif _waits_for_node(pod):
                 alone.append(_Gang(1, None, [pod]))
-        return [*gangs.values(), *alone]
+        return sorted([*gangs.values(), *alone], key=lambda gang: -gang.priority)
 
     def _explain(self, gang: _Gang, reasons: dict[Ref, str]) -> None:
         for pod in gang.waiting:

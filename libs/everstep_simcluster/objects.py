@@ -26,6 +26,7 @@ from everstep_simcluster.metadata import (
     settled,
 )
 from everstep_simcluster.patch import Patch, apply_patch
+from everstep_simcluster.pod_admission import DEFAULT_TOLERATION_SECONDS, admit_pod
 from everstep_simcluster.resources import JOBS, NAMESPACES, PODS, Object, Resource
 from everstep_simcluster.selectors import Selection
 from everstep_simcluster.store import Change, Ref, Store, ref_of
@@ -50,11 +51,19 @@ class Objects:
         store: Where they are kept.
         volcano_webhook: Whether Volcano's admission webhook is installed: it fills in a Job's
             defaults and refuses most changes of one.
+        toleration_seconds: How long pods that say nothing tolerate a node in trouble.
     """
 
-    def __init__(self, store: Store, *, volcano_webhook: bool = True) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        volcano_webhook: bool = True,
+        toleration_seconds: int = DEFAULT_TOLERATION_SECONDS,
+    ) -> None:
         self.store = store
         self._volcano_webhook = volcano_webhook
+        self._toleration_seconds = toleration_seconds
 
     def get(self, resource: Resource, ref: Ref) -> Object:
         """The object, not to be changed in place.
@@ -97,6 +106,8 @@ class Objects:
         if resource.custom and resource.has_status:
             body.pop("status", None)
         body = admission.admit(resource, body)
+        if resource is PODS:
+            body = admit_pod(self.store, body, self._toleration_seconds)
         if resource is JOBS and self._volcano_webhook:
             body = admit_job(body, self.store)
         if self.store.get(resource, ref_of(body)) is not None:

@@ -2,9 +2,6 @@
 
 from everstep_simcluster.resources import Object
 
-DEFAULT_TOLERATION_SECONDS = 300
-"""How long a pod stays on a node that is not ready or unreachable, unless it says otherwise."""
-
 _COMPUTE = frozenset({"cpu", "memory"})
 _SPEC = {
     "restartPolicy": "Always",
@@ -14,7 +11,6 @@ _SPEC = {
     "serviceAccount": "default",
     "securityContext": {},
     "schedulerName": "default-scheduler",
-    "priority": 0,
     "enableServiceLinks": True,
     "preemptionPolicy": "PreemptLowerPriority",
 }
@@ -30,7 +26,6 @@ def complete_pod(body: Object) -> Object:
     """A new pod with its defaults; whatever status it came with is dropped."""
     spec = _SPEC | (body.get("spec") or {})
     spec["containers"] = [_complete_container(container) for container in spec["containers"]]
-    spec["tolerations"] = _with_default_tolerations(spec.get("tolerations") or [])
     status = {"phase": "Pending", "qosClass": _quality_class(spec["containers"])}
     return {**body, "spec": spec, "status": status}
 
@@ -46,21 +41,6 @@ def _complete_container(container: Object) -> Object:
     if "limits" in amounts:
         amounts["requests"] = amounts["limits"] | amounts.get("requests", {})
     return {**completed, "resources": amounts}
-
-
-def _with_default_tolerations(given: list[Object]) -> list[Object]:
-    tolerated = {toleration.get("key") for toleration in given}
-    added = [
-        {
-            "key": f"node.kubernetes.io/{trouble}",
-            "operator": "Exists",
-            "effect": "NoExecute",
-            "tolerationSeconds": DEFAULT_TOLERATION_SECONDS,
-        }
-        for trouble in ("not-ready", "unreachable")
-        if f"node.kubernetes.io/{trouble}" not in tolerated and None not in tolerated
-    ]
-    return [*given, *added]
 
 
 def _quality_class(containers: list[Object]) -> str:

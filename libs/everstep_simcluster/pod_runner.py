@@ -41,7 +41,9 @@ class NodeRuntime:
     """What the kubelets of a cluster have in common.
 
     ``heartbeat_seconds`` between two renewals of a node's lease (the real kubelet: 10);
-    ``restart_delay_seconds`` before a container is started again (the real one: 10, growing).
+    ``restart_delay_seconds`` before a container is started again (the real one: 10, growing);
+    ``start_seconds`` and ``stop_seconds`` that pass before a pod's process starts and after it
+    has ended.
     """
 
     objects: Objects
@@ -51,6 +53,8 @@ class NodeRuntime:
     folder: Path
     heartbeat_seconds: float
     restart_delay_seconds: float
+    start_seconds: float = 0.0
+    stop_seconds: float = 0.0
 
 
 class PodRunner:
@@ -106,6 +110,7 @@ class PodRunner:
             self._state = ending.state()
             self._write("Succeeded" if ending.exit_code == 0 else "Failed")
         if self._grace_seconds is not None and not self._vanished:
+            await asyncio.sleep(self._runtime.stop_seconds)
             with suppress(ApiError):  # forced or replaced meanwhile: gone is gone
                 options = DeleteOptions(grace_seconds=0, uid=self._uid)
                 self._objects.delete(PODS, self.ref, options)
@@ -123,6 +128,8 @@ class PodRunner:
         pod = self._write("Pending")
         if pod is None:
             return None
+        if self._runtime.start_seconds:
+            await self._wait_told(self._runtime.start_seconds)
         try:
             command = pod_command(pod, self.folder, self._machine.netns)
             self._probes = self._make_probes()

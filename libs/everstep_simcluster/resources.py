@@ -115,6 +115,11 @@ BUDGETS = Resource(
         Column("Allowed Disruptions", "integer", "status.disruptionsAllowed"), _AGE,
     ),
 )  # fmt: skip
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False,
+    short_names=("pc",), counts_generations=True,
+    columns=(Column("Value", "integer", "value"), _AGE),
+)  # fmt: skip
 JOBS = Resource(
     "batch.volcano.sh", "v1alpha1", "jobs", "Job", short_names=("vcjob", "vj"),
     subresources=("status",), custom=True, counts_generations=True, versioned_updates=True,
@@ -146,8 +151,8 @@ COMMANDS = Resource(
 )  # fmt: skip
 
 RESOURCES = (
-    NAMESPACES, NODES, PODS, EVENTS, SERVICE_ACCOUNTS, CONFIG_MAPS, LEASES, BUDGETS, JOBS,
-    POD_GROUPS, QUEUES, COMMANDS,
+    NAMESPACES, NODES, PODS, EVENTS, SERVICE_ACCOUNTS, CONFIG_MAPS, LEASES, BUDGETS,
+    PRIORITY_CLASSES, JOBS, POD_GROUPS, QUEUES, COMMANDS,
 )  # fmt: skip
 
 

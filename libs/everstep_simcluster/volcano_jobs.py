@@ -34,10 +34,10 @@ from everstep_simcluster.work_queue import WorkQueue
 class JobController:
     """Makes what the Jobs ask for. Hears the store and works when its queue runs."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, *, delay_seconds: float = 0.0) -> None:
         self._objects = objects
         self._events: dict[Ref, deque[PodEvent]] = {}
-        self.queue: WorkQueue[Ref] = WorkQueue(self._reconcile)
+        self.queue: WorkQueue[Ref] = WorkQueue(self._reconcile, pause_seconds=delay_seconds)
         objects.listen(self._hear)
 
     def _hear(self, change: Change) -> None:

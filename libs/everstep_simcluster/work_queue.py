@@ -12,10 +12,15 @@ class WorkQueue(Generic[Key]):
 
     Bounded by the number of objects there are: a key that is already waiting is not added again.
     One that ``reconcile`` names itself is looked at after the others.
+
+    Args:
+        reconcile: Looks at one key.
+        pause_seconds: Between being told and working, in which more keys may come.
     """
 
-    def __init__(self, reconcile: Callable[[Key], None]) -> None:
+    def __init__(self, reconcile: Callable[[Key], None], *, pause_seconds: float = 0.0) -> None:
         self._reconcile = reconcile
+        self._pause_seconds = pause_seconds
         self._waiting: dict[Key, None] = {}
         self._wake = asyncio.Event()
 
@@ -35,5 +40,7 @@ class WorkQueue(Generic[Key]):
         """Work for ever; the task is cancelled to stop."""
         while True:
             await self._wake.wait()
+            if self._pause_seconds:
+                await asyncio.sleep(self._pause_seconds)
             self._wake.clear()
             self.work_off()
