@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from everstep_cli import checkpoint_commands, commands
+from everstep_cli import checkpoint_commands, commands, job_commands
 from everstep_cli.contributed import contributed_command, contributed_names
 from everstep_cli.drill.faults import FAULTS
 
@@ -16,6 +16,8 @@ PLAIN: Final = (
     commands.status,
     commands.incidents,
     commands.incident,
+    job_commands.suspend,
+    job_commands.resume,
     commands.plan,
     commands.preflight,
 )

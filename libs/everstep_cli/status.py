@@ -6,7 +6,7 @@ from typing import Final
 
 from everstep_bus.errors import TransientBusError
 from everstep_bus.interface import Bus
-from everstep_contract.layout import INCIDENTS, JOBS
+from everstep_contract.layout import INCIDENTS
 from everstep_contract.queries import JobStatus, JobStatusReply
 from everstep_contract.record import JobRecord
 from rich.console import Group, RenderableType
@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from everstep_cli.access import ASK_SECONDS, with_bus
-from everstep_cli.errors import CommandError
 from everstep_cli.going_on import to_go_on
+from everstep_cli.jobs import records
 from everstep_cli.options import Access
 from everstep_cli.terminal import output
 
@@ -27,9 +27,9 @@ def show_status(access: Access, job: str | None, *, as_json: bool) -> None:
     """Print jobs, or the one that is asked for; those of a store without asking anybody."""
 
     async def show(bus: Bus) -> None:
-        records = await _records(bus, job)
+        found = await records(bus, job)
         of = _kept if access.store else _status_of
-        jobs = [(await of(bus, record), await to_go_on(bus, record)) for record in records]
+        jobs = [(await of(bus, record), await to_go_on(bus, record)) for record in found]
         if as_json:
             listed = [reply.model_dump(mode="json") | {"to_go_on": hint} for reply, hint in jobs]
             sys.stdout.write(json.dumps(listed) + "\n")
@@ -62,15 +62,6 @@ def job_view(reply: JobStatusReply, hint: str = "") -> RenderableType:
     if hint:
         lines.append(Text(f"to go on: {hint}", "yellow"))
     return Group(*lines)
-
-
-async def _records(bus: Bus, job: str | None) -> list[JobRecord]:
-    entries = await bus.kv(JOBS).entries()
-    records = [entry.value for entry in entries if entry.value is not None]
-    wanted = [record for record in records if job in (None, str(record.job), record.job.name)]
-    if job is not None and not wanted:
-        raise CommandError(f"no job {job!r}; there are {[str(r.job) for r in records]}")
-    return wanted
 
 
 async def _status_of(bus: Bus, record: JobRecord) -> JobStatusReply:

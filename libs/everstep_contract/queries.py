@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from everstep_contract.base import Generation, Message, Name, Text
+from everstep_contract.base import Generation, Message, Name, Step, Text
 from everstep_contract.identity import Endpoint, JobKey
 from everstep_contract.names import encode_name
 from everstep_contract.record import CheckpointRecord, IncidentRecord, JobRecord
@@ -96,6 +96,12 @@ class JobStatusReply(Reply):
     record: JobRecord | None
     incidents: tuple[IncidentRecord, ...]
     waiting_for: Text = Field(default="", description="What the next verdict waits for.")
+    step: Step = Field(default=0, description="Newest step that a member has completed.")
+    parked: int = Field(
+        default=0,
+        ge=0,
+        description="Members that hold under this generation, and keep their state.",
+    )
 
 
 class JobStatus(Query):

@@ -78,7 +78,9 @@ class JobRecord(Model):
         default=(), description="Its incarnations: one of them must have left it (R21)."
     )
     resumed_generation: Generation = Field(
-        default=0, description="Newest generation known to have completed a step."
+        default=0,
+        description="Newest generation known to have completed a step; later ones that an operator "
+        "suspended or resumed count as such, for the restart budget.",
     )
     lease_revision: int = Field(ge=0)
 

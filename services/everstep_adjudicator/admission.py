@@ -20,6 +20,7 @@ from everstep_adjudicator.case import Case, listed
 from everstep_adjudicator.evidence import hearing, silent
 from everstep_adjudicator.forming import (
     Draft,
+    by_operator,
     candidates,
     gang,
     record_of,
@@ -124,7 +125,7 @@ def rule_on_holding(case: Case) -> Decision | Later | None:
     Where nobody is left who held the state, all are new: they begin as a first gang does.
     """
     record, view = case.holding, case.view
-    if record is None or by_operator(record):
+    if record is None or by_operator(record.verdict):
         return None
     spec = gang(view)
     assert spec is not None, "a record has a gang"
@@ -181,11 +182,6 @@ def rule_on_losses_while_holding(case: Case) -> Decision | Later | None:
         verdict = AwaitReplacement(lost=gone, wait_seconds=left)
     names = listed(judgement.seat.member.name for judgement in case.condemned)
     return new_generation(case, verdict, seats, f"lost {names} while holding")
-
-
-def by_operator(record: JobRecord) -> bool:
-    """Whether an operator suspended the job: then only an operator's word ends it."""
-    return isinstance(record.verdict, Suspend) and record.verdict.by == "operator"
 
 
 def available(case: Case, record: JobRecord) -> tuple[tuple[Seat, ...], tuple[Seat, ...]]:

@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 from everstep_bus.errors import TransientBusError
-from everstep_contract.base import MAX_TEXT, Event
+from everstep_contract.base import Event
 from everstep_contract.queries import (
     CommandAccepted,
     JobStatusReply,
@@ -42,6 +42,7 @@ from everstep_adjudicator.metrics import DECIDING
 from everstep_adjudicator.model import JobView
 from everstep_adjudicator.operators import obey
 from everstep_adjudicator.policy import Policy
+from everstep_adjudicator.telling import status_of
 
 STEPS_LIMIT: Final = 64
 """Actions that one fact may lead to; more would be a rule that contradicts itself."""
@@ -166,11 +167,7 @@ class Desk:
 
     def status(self) -> JobStatusReply:
         """The job as it is known here, and what the next verdict waits for."""
-        view = self._view
-        incidents = (view.incident,) if view.incident else ()
-        return JobStatusReply(
-            record=view.record, incidents=incidents, waiting_for=self._waiting_for[:MAX_TEXT]
-        )
+        return status_of(self._view, self._waiting_for)
 
     async def _settle(self) -> None:
         """Decide and enact until there is nothing left to do, asking the bus again while needed."""

@@ -157,7 +157,6 @@ def record_of(view: JobView, policy: Policy, now: Moment, draft: Draft) -> JobRe
     state, phase = _state_and_phase(draft.verdict)
     spec = gang(view)
     assert spec is not None, "nobody forms a job that nobody described"
-    failures = draft.failures_without_progress
     return JobRecord(
         job=view.job,
         job_uid=job_uid,
@@ -177,7 +176,7 @@ def record_of(view: JobView, policy: Policy, now: Moment, draft: Draft) -> JobRe
         excluded=_excluded(view, policy, now, draft),
         incident=draft.incident,
         lease_revision=view.lease_revision,
-        **_remembered(view, old, failures, generation),
+        **_remembered(view, old, draft, generation),
     )
 
 
@@ -189,10 +188,13 @@ class _Remembered(TypedDict):
     resumed_generation: int
 
 
-def _remembered(
-    view: JobView, old: JobRecord | None, failures: int | None, generation: int
-) -> _Remembered:
-    """What the new record keeps of the job's past; a job without one has just completed nothing."""
+def _remembered(view: JobView, old: JobRecord | None, draft: Draft, generation: int) -> _Remembered:
+    """What the new record keeps of the job's past; a job without one has just completed nothing.
+
+    No step was asked of a generation that holds by an operator's word, so that it and the one that
+    ends it spend nothing of the restart budget.
+    """
+    failures = draft.failures_without_progress
     if old is None:
         return _Remembered(
             failures_without_progress=failures or 0,
@@ -202,6 +204,7 @@ def _remembered(
             resumed_generation=generation - 1,
         )
     ruled_on_failure = failures is not None
+    asked = not ruled_on_failure and (by_operator(old.verdict) or by_operator(draft.verdict))
     return _Remembered(
         failures_without_progress=failures
         if failures is not None
@@ -209,8 +212,13 @@ def _remembered(
         failed_at_step=view.highest_step if ruled_on_failure else old.failed_at_step,
         formed_generation=old.formed_generation,
         formed_by=old.formed_by,
-        resumed_generation=old.resumed_generation,
+        resumed_generation=old.resumed_generation + (generation - old.generation if asked else 0),
     )
+
+
+def by_operator(verdict: Verdict) -> bool:
+    """Whether an operator suspended the job: then only an operator's word ends it."""
+    return isinstance(verdict, Suspend) and verdict.by == "operator"
 
 
 def _state_and_phase(verdict: Verdict) -> tuple[OrderState, RecordPhase]:

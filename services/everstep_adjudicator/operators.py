@@ -5,9 +5,9 @@ from everstep_contract.record import JobRecord
 from everstep_contract.verdicts import AwaitReplacement, Form, Suspend
 
 from everstep_adjudicator.actions import Decision, Refuse
-from everstep_adjudicator.admission import available, by_operator, new_generation
+from everstep_adjudicator.admission import available, new_generation
 from everstep_adjudicator.case import Case
-from everstep_adjudicator.forming import gang, succession_is_safe
+from everstep_adjudicator.forming import by_operator, gang, succession_is_safe
 
 
 def obey(case: Case, command: SuspendJob | ResumeJob) -> Decision:
@@ -18,7 +18,7 @@ def obey(case: Case, command: SuspendJob | ResumeJob) -> Decision:
     if command.generation != record.generation:
         return Decision(Refuse(), f"the job is at generation {record.generation} by now")
     if isinstance(command, SuspendJob):
-        if by_operator(record):
+        if by_operator(record.verdict):
             return Decision(Refuse(), "the job is suspended already")
         return new_generation(
             case, Suspend(by="operator"), record.seats, f"operator: {command.reason}"

@@ -123,6 +123,9 @@ def test_status_says_that_nobody_answers_when_no_adjudicator_runs(site: Site) ->
     [
         (("incident", "no-such-thing"), 1),
         (("status", "training/no-such-job"), 1),
+        (("suspend", "training/no-such-job", "--reason", "rack a"), 1),
+        (("suspend", "training/llama", "--reason", " "), 2),
+        (("resume", "training/llama"), 2),
         (("events", "--no-such-flag"), 2),
     ],
 )
@@ -133,6 +136,19 @@ def test_a_mistake_is_one_line_and_a_status(
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.startswith("everstep: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_who_names_no_job_is_told_which_there_are(site: Site) -> None:
+    assert RECORD is not None
+    done = site.run("resume", "training/none", "--reason", "rack a is back")
+    assert done.stderr == f"everstep: no job 'training/none'; there are: {RECORD.job}\n"
+
+
+def test_a_command_that_no_adjudicator_hears_says_so(site: Site) -> None:
+    assert RECORD is not None
+    done = site.run("suspend", str(RECORD.job), "--reason", "rack a")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("everstep: no adjudicator answers within ")
 
 
 @pytest.mark.parametrize(

@@ -270,6 +270,18 @@ def test_r7_resuming_is_a_new_generation_with_everybody_who_is_there() -> None:
     assert len(room.names) == 8
 
 
+def test_suspending_and_resuming_spend_nothing_of_the_restart_budget() -> None:
+    room = running()
+    for _ in range(room.policy.restart_budget):
+        obeyed(room, SuspendJob)
+        room.obey()
+        room.pass_time(1)
+        obeyed(room, ResumeJob)
+    room.lose(member(3))
+    room.pass_time(room.policy.supersede_limit_seconds)
+    assert room.record.verdict == Shrink(lost=("trainer-3.1",))
+
+
 def test_resuming_with_too_few_waits_for_the_rest() -> None:
     room = running(6, min_member=6)
     obeyed(room, SuspendJob)
