@@ -8,15 +8,16 @@ from everstep_bus.interface import Bus
 from everstep_contract.identity import JobKey
 from everstep_contract.layout import JOBS
 from everstep_kube.client import Json, KubeClient
+from everstep_kube.followed import Followed
 from everstep_kube.objects import JOB_NAME_LABEL, job_state, node_state, pod_state
-from everstep_kube.watching import Absent, Followed, Follower, Heard, Present
+from everstep_kube.sightings import Absent, Heard, Present
+from everstep_kube.watching import Follower
 from everstep_kube.writing import JOBS_PATH, NODES_PATH, PODS_PATH
 from everstep_runtime.clock import Clock, Moment
 from everstep_runtime.health import Readiness
 
 from everstep_node_watcher.cluster_decide import ClusterView, State, causes, observe, seated
 from everstep_node_watcher.enact import Outbox
-from everstep_node_watcher.metrics import CLUSTER_HEARD
 from everstep_node_watcher.model import Policy, Spoken
 from everstep_node_watcher.suspicions import Voice, speak
 
@@ -80,24 +81,18 @@ async def serve_cluster(
         group.create_task(watcher.repeat())
         for followed, read in FOLLOWED:
             readiness.expect(followed.plural)
-            follower = Follower(client, followed, clock)
-            group.create_task(_follow(follower, read, watcher, readiness))
+            follower: Follower[State] = Follower(client, followed, read, clock)
+            group.create_task(_follow(follower, watcher, readiness))
 
 
-async def _follow(
-    follower: Follower,
-    read: Callable[[Json], State | None],
-    watcher: ClusterWatcher,
-    readiness: Readiness,
-) -> None:
+async def _follow(follower: Follower[State], watcher: ClusterWatcher, readiness: Readiness) -> None:
     plural = follower.followed.plural
     async for sighting in follower.sightings():
         match sighting:
-            case Present(object=found) | Absent(object=found):
-                state = read(found)
-                if state is not None:
-                    watcher.see(state, deleted=isinstance(sighting, Absent))
+            case Present(state=state):
+                watcher.see(state, deleted=False)
+            case Absent(state=state):
+                watcher.see(state, deleted=True)
             case Heard():
                 pass
         readiness.prove(plural)
-        CLUSTER_HEARD.labels(plural).set_to_current_time()

@@ -3,7 +3,7 @@
 from typing import Final, Literal, get_args
 
 from everstep_contract.facts.member import SuspicionReason
-from everstep_runtime.metrics import counter, gauge, stage_seconds
+from everstep_runtime.metrics import counter, stage_seconds
 from prometheus_client import Counter, Gauge
 
 FactOutcome = Literal["published", "unanswered", "stale", "overflowed"]
@@ -26,11 +26,5 @@ BLIND: Final = Gauge(
 SILENT: Final = Gauge("everstep_node_watcher_silent_members", "Members with a standing suspicion.")
 GOODBYES: Final = Counter(
     "everstep_node_watcher_goodbyes_total", "Members that ended on their own account."
-)
-CLUSTER_HEARD: Final = gauge(
-    "everstep_node_watcher_cluster_heard_timestamp_seconds",
-    "When the API server last answered a watch, by kind of object.",
-    "plural",
-    ("pods", "nodes", "jobs"),
 )
 STAGES: Final = stage_seconds("node_watcher", ("noticed",))

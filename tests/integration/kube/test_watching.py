@@ -1,67 +1,15 @@
 """Following objects through everything that a watch can do: nothing is missed, nothing invented."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
-
 import pytest
 from everstep_kube.client import KubeClient, Request
-from everstep_kube.watching import Absent, Followed, Follower, Present, Sighting, WatchTiming
-from everstep_kube.writing import PODS_PATH
-from everstep_runtime.clock import SystemClock
+from everstep_kube.sightings import Absent, Present
+from everstep_kube.watching import Follower
 from everstep_simcluster.cluster import Cluster
-from everstep_simcluster.misbehaviour import Refuse, Rule
-from everstep_simcluster.patch import MERGE_PATCH, Patch
-from everstep_simcluster.resources import PODS
-from everstep_simcluster.store import Ref
-from prometheus_client import REGISTRY
-from support.polling import collected, eventually
-from support.simcluster import NAMESPACE, pod_manifest
+from everstep_simcluster.misbehaviour import Drop, Refuse, Rule
+from support.following import Count, Pod, change, create, delete, following, label
+from support.polling import eventually
 
-TIMING = WatchTiming(server_seconds=1, silence_seconds=1.5, relist_seconds=300.0)
-LABEL = "everstep.test/followed"
-
-
-class Seen:
-    """What a follower told, folded."""
-
-    def __init__(self, sightings: list[Sighting]) -> None:
-        self.sightings = sightings
-
-    @property
-    def present(self) -> set[str]:
-        names: dict[str, str] = {}
-        for sighting in self.sightings:
-            if isinstance(sighting, Present):
-                names[sighting.object["metadata"]["uid"]] = sighting.object["metadata"]["name"]
-            elif isinstance(sighting, Absent):
-                names.pop(sighting.object["metadata"]["uid"], None)
-        return set(names.values())
-
-    def told(self, name: str, kind: type[Present] | type[Absent]) -> int:
-        return sum(
-            isinstance(sighting, kind) and sighting.object["metadata"]["name"] == name
-            for sighting in self.sightings
-        )
-
-
-@asynccontextmanager
-async def following(
-    client: KubeClient, timing: WatchTiming = TIMING, selector: str = LABEL
-) -> AsyncIterator[Seen]:
-    follower = Follower(client, Followed(PODS_PATH, selector), SystemClock(), timing)
-    async with collected(follower.sightings()) as sightings:
-        yield Seen(sightings)
-
-
-def create(cluster: Cluster, name: str) -> None:
-    manifest = pod_manifest(name, ["sleep", "1000"], nodeName="nowhere")
-    manifest["metadata"]["labels"] = {LABEL: "yes"}
-    cluster.objects.create(PODS, NAMESPACE, manifest)
-
-
-def delete(cluster: Cluster, name: str) -> None:
-    cluster.objects.store.remove(PODS, Ref(NAMESPACE, name))
+RECONNECTS = "everstep_kube_watch_reconnects_total"
 
 
 async def test_what_is_there_and_what_changes_is_told_once(
@@ -79,14 +27,14 @@ async def test_what_is_there_and_what_changes_is_told_once(
 async def test_ec01_a_watch_that_hangs_half_open_is_given_up_and_nothing_missed(
     cluster: Cluster, client: KubeClient
 ) -> None:
-    before = reconnects("no_answer")
-    async with following(client, replace(TIMING, server_seconds=60)) as seen:
+    timed_out = Count(RECONNECTS, reason="read_timeout")
+    async with following(client) as seen:
         create(cluster, "one")
         await eventually(lambda: seen.present == {"one"})
         await eventually(lambda: cluster.api.blackhole_watches(plural="pods"))
         create(cluster, "two")
         await eventually(lambda: seen.present == {"one", "two"})
-    assert reconnects("no_answer") == before + 1
+        assert timed_out.moved == 1
 
 
 async def test_ec02_an_expired_version_leads_to_one_list_and_the_missed_deletion(
@@ -118,24 +66,68 @@ async def test_an_object_that_only_leaves_the_selector_is_not_told_as_gone(
     create(cluster, "one")
     async with following(client) as seen:
         await eventually(lambda: seen.present == {"one"})
-        unlabel = Patch(MERGE_PATCH, {"metadata": {"labels": {LABEL: None}}})
-        cluster.objects.patch(PODS, Ref(NAMESPACE, "one"), unlabel)
+        label(cluster, "one", None)
         create(cluster, "two")
         await eventually(lambda: "two" in seen.present)
         assert seen.told("one", Absent) == 0
+        label(cluster, "one", "again")
+        change(cluster, "one", "changed")
+        await eventually(lambda: "changed" in {pod.value for pod in seen.states})
 
 
-async def test_after_the_store_went_back_the_silent_watch_is_caught_by_the_next_list(
+async def test_the_end_of_an_object_that_had_left_the_selector_is_told_by_the_next_list(
     cluster: Cluster, client: KubeClient
 ) -> None:
+    create(cluster, "one")
+    async with following(client) as seen:
+        await eventually(lambda: seen.present == {"one"})
+        label(cluster, "one", None)
+        create(cluster, "two")
+        await eventually(lambda: "two" in seen.present)
+        delete(cluster, "one")
+        cluster.api.expire_history()
+        await eventually(lambda: seen.present == {"two"})
+
+
+async def test_an_end_that_could_not_be_checked_at_first_is_not_lost(
+    cluster: Cluster, client: KubeClient
+) -> None:
+    create(cluster, "one")
+    async with following(client) as seen:
+        await eventually(lambda: seen.present == {"one"})
+        cluster.api.misbehaviour.add(Rule(Refuse(403), path="/pods/one", times=2))
+        delete(cluster, "one")
+        await eventually(lambda: not seen.present)
+
+
+async def test_an_object_made_anew_under_its_name_ends_before_it_begins(
+    cluster: Cluster, client: KubeClient
+) -> None:
+    create(cluster, "one")
+    async with following(client) as seen:
+        await eventually(lambda: seen.present == {"one"})
+        (first,) = seen.states
+        cluster.api.blackhole_watches()
+        delete(cluster, "one")
+        create(cluster, "one")
+        cluster.api.expire_history()
+        await eventually(lambda: seen.states - {first})
+        assert seen.told("one", Absent) == 1
+
+
+async def test_after_the_store_went_back_its_next_question_leads_to_a_list(
+    cluster: Cluster, client: KubeClient
+) -> None:
+    went_back = Count("everstep_kube_store_went_back_total", plural="pods")
     before, store = cluster.objects.store.revision, cluster.objects.store
     store.forget_history(jump=100_000)
-    async with following(client, replace(TIMING, relist_seconds=2.0)) as seen:
+    async with following(client) as seen:
         create(cluster, "one")
         await eventually(lambda: seen.present == {"one"})
         store.revision = before
         create(cluster, "two")
         await eventually(lambda: seen.present == {"one", "two"})
+        assert went_back.moved == 1
 
 
 async def test_a_refused_watch_is_tried_again_until_it_is_allowed(
@@ -150,7 +142,7 @@ async def test_a_refused_watch_is_tried_again_until_it_is_allowed(
 async def test_a_long_list_is_read_page_by_page(
     cluster: Cluster, client: KubeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("everstep_kube.watching.PAGE_OBJECTS", "2")
+    monkeypatch.setattr("everstep_kube.watching.PAGE_OBJECTS", 2)
     names = {f"pod-{index}" for index in range(7)}
     for name in names:
         create(cluster, name)
@@ -164,7 +156,7 @@ async def test_no_request_carries_a_version_that_is_none(
     versions: list[str | None] = []
     get = Follower._get
 
-    def spied(self: Follower, query: dict[str, str]) -> Request:
+    def spied(self: Follower[Pod], query: dict[str, str]) -> Request:
         request = get(self, query)
         versions.append(request.query.get("resourceVersion"))
         return request
@@ -180,6 +172,44 @@ async def test_no_request_carries_a_version_that_is_none(
     assert all(version is None or version.isdigit() for version in versions)
 
 
-def reconnects(reason: str) -> float:
-    labels = {"reason": reason}
-    return REGISTRY.get_sample_value("everstep_kube_watch_reconnects_total", labels) or 0.0
+@pytest.mark.parametrize("act", [Refuse(410), Refuse(500), Drop()])
+async def test_ec02_a_list_that_fails_in_its_middle_deletes_nothing_and_is_begun_anew(
+    cluster: Cluster, client: KubeClient, monkeypatch: pytest.MonkeyPatch, act: Refuse | Drop
+) -> None:
+    monkeypatch.setattr("everstep_kube.watching.PAGE_OBJECTS", 2)
+    names = {f"pod-{index}" for index in range(5)}
+    for name in names:
+        create(cluster, name)
+    async with following(client) as seen:
+        await eventually(lambda: seen.present == names)
+        cluster.api.misbehaviour.add(Rule(act, path="continue=", times=9))
+        cluster.api.blackhole_watches()
+        delete(cluster, "pod-0")
+        cluster.api.expire_history()
+        await eventually(lambda: seen.present == names - {"pod-0"})
+
+
+async def test_ec02_when_the_past_is_forgotten_between_two_pages_the_list_is_begun_anew(
+    cluster: Cluster, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everstep_kube.watching.PAGE_OBJECTS", 2)
+    for index in range(5):
+        create(cluster, f"pod-{index}")
+    expired = Count(RECONNECTS, reason="gone")
+    call, pages = KubeClient.call, 0
+
+    async def spied(self: KubeClient, request: Request) -> dict[str, object]:
+        nonlocal pages
+        page = await call(self, request)
+        if request.query.get("limit") == "2":
+            pages += 1
+            if pages == 1:
+                delete(cluster, "pod-0")
+                cluster.api.expire_history()
+        return page
+
+    monkeypatch.setattr(KubeClient, "call", spied)
+    async with following(client) as seen:
+        await eventually(lambda: seen.present == {f"pod-{index}" for index in range(1, 5)})
+        assert expired.moved == 1
+        assert seen.told("pod-0", Absent) == 1
