@@ -1,16 +1,28 @@
-"""Everything that can go wrong between us and the API server.
+"""Everything that can go wrong between us and the API server, and nothing else gets out of here.
 
 EverstepError
 └── KubeError
-    ├── KubeConfigError         no usable way to a cluster: the start fails
-    ├── TransientKubeError      no answer, or one that may be another later: try again
-    ├── ConflictError           somebody wrote first, or another object has the name: read again
-    ├── GoneError               the version or page asked for is no longer kept: list again
-    ├── NotFoundError           there is no such object
-    └── RejectedError           the same request never succeeds
+    ├── KubeConfigError             no usable way to a cluster: the start fails
+    └── AnswerError                 the server answered with an error, or not at all
+        ├── TransientKubeError      the same request may succeed later: try again
+        │   ├── UnavailableError    no answer, none of an API server, or one that it is in trouble
+        │   └── ThrottledError      too many requests, or an eviction that a budget forbids now
+        ├── RejectedError           not as things are: do not repeat it until something changed
+        │   ├── DeniedError         our credentials are not accepted, or do not allow it
+        │   └── InvalidError        the server does not understand it, or it breaks a rule
+        │       └── AnswerTooLargeError
+        ├── ConflictError           somebody wrote first, or another has the name: read again
+        │   └── AlreadyExistsError  the name of what was to be created is taken
+        ├── GoneError               the version or page asked for is no longer kept: list again
+        └── NotFoundError           there is no such object
 """
 
+from collections.abc import Sequence
+from typing import Final
+
 from everstep_contract.errors import EverstepError
+
+ALREADY_EXISTS: Final = "AlreadyExists"
 
 
 class KubeError(EverstepError):
@@ -22,12 +34,28 @@ class KubeConfigError(KubeError):
 
 
 class AnswerError(KubeError):
-    """The API server answered with an error, or not at all (``status`` 0)."""
+    """The API server answered with an error, or not at all (``status`` 0).
 
-    def __init__(self, request: str, *, status: int, reason: str) -> None:
-        super().__init__(f"{request}: {status or 'no answer'}: {reason}")
+    Attributes:
+        status: The HTTP status, or the code of an ERROR event.
+        reason: The word for machines in the Status, empty where there is none.
+        causes: The reasons of its causes, e.g. ``DisruptionBudget``.
+    """
+
+    def __init__(
+        self,
+        request: str,
+        *,
+        status: int,
+        message: str,
+        reason: str = "",
+        causes: Sequence[str] = (),
+    ) -> None:
+        said = ": ".join(part for part in (reason, message) if part)
+        super().__init__(f"{request}: {status or 'no answer'}: {said}")
         self.status = status
         self.reason = reason
+        self.causes = tuple(causes)
 
 
 class TransientKubeError(AnswerError):
@@ -36,8 +64,36 @@ class TransientKubeError(AnswerError):
     retry_after_seconds: float = 0.0
 
 
+class UnavailableError(TransientKubeError):
+    """No answer, an answer of something else than an API server, or one that it is in trouble."""
+
+
+class ThrottledError(TransientKubeError):
+    """429: too many requests; or, of an eviction, that a disruption budget forbids it now."""
+
+
+class RejectedError(AnswerError):
+    """The same request never succeeds as things are."""
+
+
+class DeniedError(RejectedError):
+    """Our credentials are not accepted (401), also when read anew, or do not allow it (403)."""
+
+
+class InvalidError(RejectedError):
+    """Not understood, against a rule of the kind, or too large."""
+
+
+class AnswerTooLargeError(InvalidError):
+    """The answer has more bytes than we are willing to read: ask for less."""
+
+
 class ConflictError(AnswerError):
-    """A resource version or uid that is not the object's any more."""
+    """A resource version, uid or tested value that is not the object's any more."""
+
+
+class AlreadyExistsError(ConflictError):
+    """An object of that name exists. Perhaps it is ours, of a try whose answer was lost."""
 
 
 class GoneError(AnswerError):
@@ -48,22 +104,27 @@ class NotFoundError(AnswerError):
     """No object of that name."""
 
 
-class RejectedError(AnswerError):
-    """Not allowed, or not understood."""
+def error_of(
+    request: str, status: int, message: str, *, reason: str = "", causes: Sequence[str] = ()
+) -> AnswerError:
+    """The error that an answer means. Both meanings of 409 have one status; the reason tells."""
+    kind = AlreadyExistsError if reason == ALREADY_EXISTS else _class_of(status)
+    return kind(request, status=status, message=message, reason=reason, causes=causes)
 
 
-def error_of(request: str, status: int, reason: str) -> AnswerError:
-    """The error for an HTTP status. 401 is transient: tokens rotate, and are read again."""
+def _class_of(status: int) -> type[AnswerError]:
     match status:
+        case 401 | 403:
+            return DeniedError
         case 404:
-            return NotFoundError(request, status=status, reason=reason)
+            return NotFoundError
         case 409:
-            return ConflictError(request, status=status, reason=reason)
+            return ConflictError
         case 410:
-            return GoneError(request, status=status, reason=reason)
-        case 0 | 401 | 408 | 429:
-            return TransientKubeError(request, status=status, reason=reason)
-        case _ if status >= 500:
-            return TransientKubeError(request, status=status, reason=reason)
+            return GoneError
+        case 429:
+            return ThrottledError
+        case _ if 400 <= status < 500 and status != 408:
+            return InvalidError
         case _:
-            return RejectedError(request, status=status, reason=reason)
+            return UnavailableError

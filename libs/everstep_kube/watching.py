@@ -9,19 +9,28 @@ time lead to a list that is compared with what was known. docs/kubernetes.md has
 import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Final, Generic, TypeVar
 
 import structlog
 from everstep_runtime.clock import Clock
 
 from everstep_kube.client import Json, KubeClient, Request
-from everstep_kube.errors import AnswerError, GoneError, NotFoundError, error_of
+from everstep_kube.errors import (
+    AnswerError,
+    AnswerTooLargeError,
+    GoneError,
+    NotFoundError,
+    error_of,
+)
 from everstep_kube.followed import Followed, Name, WatchTiming, error_in, version_of
 from everstep_kube.metrics import LISTS, RECONNECTS, SILENT, WENT_BACK, ReconnectReason
 from everstep_kube.sightings import Absent, Heard, Known, Read, Sighting
 
 PAGE_OBJECTS: Final = 500
 LARGEST_PAGE_OBJECTS: Final = 8000
+WATCH_TRIES: Final = 3
+"""Failures in a row after which a list is taken: perhaps one event cannot be read."""
 BUSY_LISTS: Final = 3
 BUSY_WINDOW_SECONDS: Final = 60.0
 FIRST_PAUSE_SECONDS: Final = 0.1
@@ -101,7 +110,8 @@ class Follower(Generic[S]):
         """There is no version to go on from, or what is known is too old for trust."""
         last = self._lists[-1] if self._lists else 0.0
         too_long = self._clock.monotonic() - last >= self._timing.relist_seconds
-        return not self._version or too_long or self.is_stale
+        stuck = self._failures >= WATCH_TRIES
+        return not self._version or too_long or stuck or self.is_stale
 
     async def _store_went_on(self) -> bool:
         """Ask the store itself, not a cache, for its version: not lower than what we have seen.
@@ -160,6 +170,9 @@ class Follower(Generic[S]):
             except GoneError:
                 self._page_objects = min(self._page_objects * 4, LARGEST_PAGE_OBJECTS)
                 raise
+            except AnswerTooLargeError:
+                self._page_objects = max(self._page_objects // 4, 1)
+                raise
             yield page
             token = (page.get("metadata") or {}).get("continue")
             if not token:
@@ -206,8 +219,8 @@ class Follower(Generic[S]):
             "timeoutSeconds": str(self._timing.server_seconds),
             "labelSelector": self.followed.selector,
         }
-        silence = self._timing.silence_seconds
-        async with self._client.lines(self._get(query), read_seconds=silence) as lines:
+        patience = self._timing.silence_seconds
+        async with aclosing(self._client.lines(self._get(query), seconds=patience)) as lines:
             async for line in lines:
                 if self.is_stale:
                     return  # it comes too late to be trusted: list first
@@ -265,7 +278,7 @@ class Follower(Generic[S]):
         lists = sum(at > since for at in self._lists) - BUSY_LISTS
         if lists > 0 and not self._version:
             log.warning("listing again and again", path=self.followed.path, lists=lists)
-        trouble = max(self._failures, 0 if self._version else lists)
+        trouble = max(self._failures, lists)
         pause = FIRST_PAUSE_SECONDS * 2.0 ** min(trouble, 16)
         return min(pause, self._timing.longest_pause_seconds) * random.uniform(0.5, 1.0)  # noqa: S311  # jitter
 

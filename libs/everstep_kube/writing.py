@@ -5,11 +5,12 @@ at. Pods and Jobs carry their uid: names are used again within milliseconds.
 """
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from everstep_contract.identity import JobKey
 
-from everstep_kube.client import MERGE_PATCH, Json, KubeClient, Request
+from everstep_kube.client import JSON_PATCH, MERGE_PATCH, Json, KubeClient, Request
 from everstep_kube.errors import ConflictError, NotFoundError
 from everstep_kube.objects import (
     CORDON_ANNOTATION,
@@ -34,6 +35,10 @@ class ClusterApi:
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
+
+    def guarded(self, may_write: Callable[[], None]) -> "ClusterApi":
+        """This API for one that must not write any more once ``may_write`` raises."""
+        return ClusterApi(self._client.guarded(may_write))
 
     async def node(self, name: str) -> NodeState | None:
         """The node, if there is one of that name."""
@@ -108,6 +113,44 @@ class ClusterApi:
         if node.cordoned_by:
             spec["unschedulable"] = None
         await self._patch(f"{NODES_PATH}/{node.name}", {"metadata": metadata, "spec": spec})
+
+    async def evict(self, pod: PodState) -> Written:
+        """Have this very pod evicted, which a disruption budget may forbid; as `delete_pod`.
+
+        Raises:
+            ThrottledError: A budget forbids it now. It is not tried again: that takes minutes, and
+                the server names a time to wait only while it has not looked at the budget yet.
+        """
+        place = {"name": pod.name, "namespace": pod.job.namespace}
+        body: Json = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": place,
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        }
+        path = f"/api/v1/namespaces/{pod.job.namespace}/pods/{pod.name}/eviction"
+        try:
+            await self.create(path, body)
+        except (NotFoundError, ConflictError):
+            return "already"
+        return "done"
+
+    async def create(self, path: str, body: Json) -> Json:
+        """Create an object, with a single try: an answer may be lost after it was made.
+
+        Raises:
+            AlreadyExistsError: There is one of that name; after an unanswered try perhaps this.
+        """
+        return await self._client.call(Request("POST", path, body=body))
+
+    async def json_patch(self, path: str, operations: Sequence[Json]) -> Json:
+        """Apply operations in their order, all or none; right for lists that others write too.
+
+        Raises:
+            ConflictError: A ``test`` among them found another value: read again, decide again.
+        """
+        request = Request("PATCH", path, body=operations, content_type=JSON_PATCH)
+        return await self._client.call(request)
 
     async def _find(self, path: str) -> Json | None:
         try:

@@ -1,0 +1,147 @@
+"""What is no API server, or a broken one: an error that names it, and never a wait without end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from everstep_kube import answers
+from everstep_kube import client as tuning
+from everstep_kube.client import KubeClient, Request, connect
+from everstep_kube.errors import (
+    AnswerTooLargeError,
+    DeniedError,
+    InvalidError,
+    KubeConfigError,
+    ThrottledError,
+    UnavailableError,
+)
+from support.odd_server import Answer, odd_server, write_kubeconfig
+
+NODES = Request("GET", "/api/v1/nodes")
+CORDON = Request("PATCH", "/api/v1/nodes/n", body={"spec": {"unschedulable": True}})
+
+
+@asynccontextmanager
+async def facing(tmp_path: Path, answer: Answer) -> AsyncIterator[KubeClient]:
+    async with odd_server(answer) as url:
+        kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", url)
+        async with connect(kubeconfig, user_agent="everstep-test/1") as client:
+            yield client
+
+
+@pytest.mark.parametrize(
+    ("response", "error", "names"),
+    [
+        ({"text": "<html>log in</html>", "content_type": "text/html"}, UnavailableError, "log in"),
+        ({"text": "[1, 2]", "content_type": "application/json"}, UnavailableError, "not a JSON"),
+        ({"text": "[" * 100_000}, UnavailableError, "not a JSON"),
+        ({"body": b"\xff\xfe"}, UnavailableError, "not a JSON"),
+        ({"status": 204}, UnavailableError, "not a JSON"),
+        ({"status": 302, "headers": {"Location": "http://login"}}, UnavailableError, "login"),
+        ({"status": 502, "text": "<html>bad gateway</html>"}, UnavailableError, "bad gateway"),
+        ({"status": 418, "text": "{"}, InvalidError, "418"),
+        ({"status": 403, "text": '{"message": 5, "details": 7}'}, DeniedError, "403"),
+        ({"status": 429, "text": "null"}, ThrottledError, "429"),
+    ],
+)
+async def test_what_is_no_answer_of_an_api_server_is_named(
+    tmp_path: Path, response: dict[str, object], error: type[Exception], names: str
+) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(**response)  # type: ignore[arg-type]  # each case has its own
+
+    async with facing(tmp_path, answer) as client:
+        with pytest.raises(error, match=names):
+            await client.call_once(NODES)
+
+
+async def test_a_write_does_not_follow_a_redirect(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(f"{request.method} {request.path}")
+        return web.Response(status=307, headers={"Location": "/elsewhere"})
+
+    async with facing(tmp_path, answer) as client:
+        with pytest.raises(UnavailableError):
+            await client.call_once(CORDON)
+    assert asked == ["PATCH /api/v1/nodes/n"]
+
+
+async def test_an_answer_without_end_is_cut_at_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "ANSWER_BYTES_LIMIT", 1000)
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text="x" * 2000)
+
+    async with facing(tmp_path, answer) as client:
+        with pytest.raises(AnswerTooLargeError):
+            await client.call(NODES)
+
+
+async def test_a_server_that_dribbles_does_not_hold_us(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "TRY_SECONDS", 0.3)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b" ")
+            await asyncio.sleep(0.01)
+
+    async with facing(tmp_path, answer) as client:
+        with pytest.raises(UnavailableError, match="Timeout"):
+            await client.call_once(NODES)
+
+
+async def test_all_tries_of_a_call_together_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "CALL_SECONDS", 0.3)
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.Response(status=503, headers={"Retry-After": "1"})
+
+    async with facing(tmp_path, answer) as client:
+        with pytest.raises(UnavailableError):
+            await client.call(NODES)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "",
+        "[]",
+        "just words",
+        "a: {b",
+        "\x00",
+        "current-context: it",
+        "apiVersion: v1\ncurrent-context: it\ncontexts: 7\nclusters: [x]\n",
+        "apiVersion: v1\ncurrent-context: it\nclusters: [{name: it, cluster: {server: 7}}]\n"
+        "contexts: [{name: it, context: {cluster: it}}]\n",
+    ],
+)
+async def test_a_broken_kubeconfig_is_a_clear_error(tmp_path: Path, wrong: str) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(wrong)
+    with pytest.raises(KubeConfigError, match=str(kubeconfig)):
+        async with connect(kubeconfig, user_agent="everstep-test/1"):
+            pass
+
+
+async def test_a_plugin_that_gives_no_credentials_is_a_clear_error(tmp_path: Path) -> None:
+    plugin = {"command": "false", "apiVersion": "client.authentication.k8s.io/v1"}
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1", exec=plugin)
+    with pytest.raises(KubeConfigError, match="plugin"):
+        async with connect(kubeconfig, user_agent="everstep-test/1"):
+            pass

@@ -1,0 +1,92 @@
+"""Writes that carry their condition with them, and are repeated only where that is safe."""
+
+import pytest
+from everstep_kube.client import KubeClient
+from everstep_kube.errors import AlreadyExistsError, ConflictError, InvalidError, UnavailableError
+from everstep_kube.objects import PodState, pod_state
+from everstep_kube.writing import ClusterApi
+from everstep_simcluster.cluster import Cluster
+from everstep_simcluster.misbehaviour import Drop, Rule
+from support.polling import eventually
+from support.simcluster import NAMESPACE, job_manifest, running
+
+NODE = "/api/v1/nodes/node-1"
+EVENTS = "/api/v1/namespaces/default/events"
+
+
+@pytest.fixture
+def api(client: KubeClient) -> ClusterApi:
+    return ClusterApi(client)
+
+
+def event(name: str) -> dict[str, object]:
+    involved = {"kind": "Node", "name": "node-1", "apiVersion": "v1"}
+    place = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Event", "metadata": place, "involvedObject": involved}
+
+
+async def a_pod(cluster: Cluster) -> PodState:
+    cluster.create_job(job_manifest())
+    await cluster.wait_for(running(cluster, 3))
+    pod = pod_state(cluster.pods(NAMESPACE)[0])
+    assert pod is not None
+    return pod
+
+
+async def test_a_json_patch_whose_test_holds_changes_what_it_says(
+    cluster: Cluster, api: ClusterApi
+) -> None:
+    test = {"op": "test", "path": "/metadata/name", "value": "node-1"}
+    cordon = {"op": "add", "path": "/spec/unschedulable", "value": True}
+    node = await api.json_patch(NODE, [test, cordon])
+    assert node["spec"]["unschedulable"]
+
+
+async def test_a_json_patch_whose_test_fails_is_a_conflict_and_changes_nothing(
+    cluster: Cluster, api: ClusterApi
+) -> None:
+    test = {"op": "test", "path": "/metadata/resourceVersion", "value": "1"}
+    cordon = {"op": "add", "path": "/spec/unschedulable", "value": True}
+    with pytest.raises(ConflictError):
+        await api.json_patch(NODE, [test, cordon])
+    node = await api.node("node-1")
+    assert node is not None
+    assert not node.unschedulable
+
+
+async def test_a_json_patch_that_cannot_be_applied_and_tests_nothing_is_invalid(
+    cluster: Cluster, api: ClusterApi
+) -> None:
+    with pytest.raises(InvalidError):
+        await api.json_patch(NODE, [{"op": "remove", "path": "/spec/nothing"}])
+
+
+async def test_creating_what_is_there_is_a_conflict_of_its_own_kind(
+    cluster: Cluster, api: ClusterApi
+) -> None:
+    await api.create(EVENTS, event("one"))
+    with pytest.raises(AlreadyExistsError):
+        await api.create(EVENTS, event("one"))
+
+
+async def test_a_creation_without_an_answer_is_not_repeated(
+    cluster: Cluster, api: ClusterApi
+) -> None:
+    cluster.api.misbehaviour.add(Rule(Drop(applied=True), method="POST", times=1))
+    with pytest.raises(UnavailableError):
+        await api.create(EVENTS, event("one"))
+    assert len(cluster.api.audit.matching(method="POST", path="/events")) == 1
+
+
+async def test_an_evicted_pod_goes_and_its_successor_is_left_alone(
+    cluster: Cluster, api: ClusterApi
+) -> None:
+    pod = await a_pod(cluster)
+    assert await api.evict(pod) == "done"
+
+    async def is_replaced() -> bool:
+        now = await api.pod(NAMESPACE, pod.name)
+        return now is not None and now.uid != pod.uid
+
+    await eventually(is_replaced)
+    assert await api.evict(pod) == "already"
