@@ -104,6 +104,8 @@ EvidenceKind = Literal[
     "pod_terminated",
     "pod_deleted",
     "node_not_ready",
+    "node_rebooted",
+    "planned",
     "not_joined",
     "left",
     "fenced",

@@ -3,20 +3,23 @@
 Fields may be missing, conditions come in any order, and unknown ones are ignored.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
+from sys import intern
 from typing import Any, Final, Literal, cast, get_args
 
 from everstep_contract.base import EXACT
+from everstep_contract.facts.job import PodCause
 from everstep_contract.identity import GangSpec, JobKey
 
-from everstep_kube.client import Json
+from everstep_kube.loose import Json, mapping, mappings, sentence, word
+from everstep_kube.node_words import QUARANTINE_TAINT, Condition, conditions_of, taint_meaning
+from everstep_kube.pod_words import Container, any_runs, cause_of, containers_of
 
 JOB_NAME_LABEL: Final = "volcano.sh/job-name"
 GENERATION_ANNOTATION: Final = "everstep.dev/generation"
 WORKERS_ANNOTATION: Final = "everstep.dev/nproc-per-node"
 CORDON_ANNOTATION: Final = "everstep.dev/cordoned-by"
-QUARANTINE_TAINT: Final = "everstep.dev/quarantined"
-OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
 MOST_MEMBERS: Final = 100_000
 """As many as `GangSpec` admits; what a manifest says beyond its bounds is taken for the bound."""
 MOST_WORKERS: Final = 1024
@@ -25,9 +28,14 @@ PodPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
 NodeReady = Literal["True", "False", "Unknown"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PodState:
-    """A pod of a Volcano Job."""
+    """A pod of a Volcano Job.
+
+    terminated: every container has ended, by the kubelet's word. A phase alone is no such word: the
+    garbage collector writes Failed on pods of nodes that nobody has heard of since.
+    cause: why it ends. containers: those that do not simply run, so that people see why.
+    """
 
     job: JobKey
     job_uid: str
@@ -38,12 +46,19 @@ class PodState:
     terminating: bool
     terminated: bool
     reason: str
-    resource_version: str
+    resource_version: str = field(compare=False)
+    cause: PodCause = ""
+    grace_seconds: int | None = None
+    containers: tuple[Container, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NodeState:
-    """A node, and what of its cordon and taints is ours."""
+    """A node, and what of its cordon and taints is ours.
+
+    conditions: what speaks against it beside Ready, and what nobody here knows; none of a healthy
+    one.
+    """
 
     name: str
     ready: NodeReady
@@ -52,12 +67,15 @@ class NodeState:
     taints: tuple[Json, ...]
     quarantined_by: str | None
     cordoned_by: str | None
-    resource_version: str
+    resource_version: str = field(compare=False)
+    uid: str = ""
+    ready_reason: str = ""
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def out_of_service(self) -> bool:
         """Somebody vouches that the machine is off: proof of death (R23)."""
-        return any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in self.taints)
+        return any(taint_meaning(taint) == "proof" for taint in self.taints)
 
 
 @dataclass(frozen=True)
@@ -69,59 +87,85 @@ class JobState:
     gang: GangSpec
     generation: int
     restarts_on_deletion: str
-    resource_version: str
+    resource_version: str = field(compare=False)
 
 
 def pod_state(pod: Json) -> PodState | None:
     """The pod's state; None when it is no pod of a Volcano Job."""
-    metadata, status = pod["metadata"], pod.get("status") or {}
-    name = (metadata.get("labels") or {}).get(JOB_NAME_LABEL)
-    owner = next((o for o in metadata.get("ownerReferences") or () if o["kind"] == "Job"), None)
-    if not name or owner is None:
+    metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
+    name = mapping(metadata.get("labels")).get(JOB_NAME_LABEL)
+    owners = mappings(metadata.get("ownerReferences"))
+    owner = next((one for one in owners if one.get("kind") == "Job" and one.get("uid")), None)
+    if not name or owner is None or not metadata.get("uid"):
         return None
-    phase = status.get("phase")
+    phase, deleted = status.get("phase"), bool(metadata.get("deletionTimestamp"))
+    grace = metadata.get("deletionGracePeriodSeconds")
     return PodState(
-        job=JobKey(namespace=metadata["namespace"], name=name),
-        job_uid=owner["uid"],
+        job=_job_key(metadata["namespace"], name),
+        job_uid=intern(word(owner["uid"])),
         name=metadata["name"],
         uid=metadata["uid"],
-        node=(pod.get("spec") or {}).get("nodeName") or "",
-        phase=cast("PodPhase", phase) if phase in get_args(PodPhase) else "Unknown",
-        terminating="deletionTimestamp" in metadata,
-        terminated=phase in ("Succeeded", "Failed"),
-        reason=str(status.get("reason") or status.get("message") or "")[:500],
-        resource_version=metadata["resourceVersion"],
+        node=intern(word(mapping(pod.get("spec")).get("nodeName"))),
+        phase=cast("PodPhase", intern(str(phase))) if phase in get_args(PodPhase) else "Unknown",
+        terminating=deleted,
+        terminated=phase in ("Succeeded", "Failed") and not any_runs(status),
+        reason=sentence(status.get("reason") or status.get("message")),
+        resource_version=word(metadata.get("resourceVersion")),
+        cause=cause_of(pod),
+        grace_seconds=grace if deleted and isinstance(grace, int) and grace >= 0 else None,
+        containers=containers_of(status),
     )
 
 
 def node_state(node: Json) -> NodeState:
     """The node's state; Ready is Unknown when nobody says."""
-    metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
-    conditions = {one.get("type"): one.get("status") for one in status.get("conditions") or ()}
-    ready = conditions.get("Ready")
-    taints = tuple(spec.get("taints") or ())
+    metadata, spec = mapping(node.get("metadata")), mapping(node.get("spec"))
+    status = mapping(node.get("status"))
+    ready = _ready_condition(status)
+    said = ready.get("status")
+    taints = mappings(spec.get("taints"))
+    cordoned = mapping(metadata.get("annotations")).get(CORDON_ANNOTATION)
     ours = next((taint for taint in taints if taint.get("key") == QUARANTINE_TAINT), None)
     return NodeState(
-        name=metadata["name"],
-        ready=cast("NodeReady", ready) if ready in get_args(NodeReady) else "Unknown",
-        boot_id=str((status.get("nodeInfo") or {}).get("bootID") or "")[:64],
-        unschedulable=bool(spec.get("unschedulable")),
+        name=intern(word(metadata["name"])),
+        ready=cast("NodeReady", intern(str(said))) if said in get_args(NodeReady) else "Unknown",
+        boot_id=word(mapping(status.get("nodeInfo")).get("bootID"))[:64],
+        unschedulable=spec.get("unschedulable") is True,
         taints=taints,
-        quarantined_by=str(ours.get("value") or "") if ours else None,
-        cordoned_by=(metadata.get("annotations") or {}).get(CORDON_ANNOTATION),
-        resource_version=metadata["resourceVersion"],
+        quarantined_by=word(ours.get("value")) if ours else None,
+        cordoned_by=word(cordoned) if cordoned is not None else None,
+        resource_version=word(metadata.get("resourceVersion")),
+        uid=word(metadata.get("uid")),
+        ready_reason="" if said == "True" else _said_of(ready),
+        conditions=conditions_of(status.get("conditions")),
     )
+
+
+def _ready_condition(status: Json) -> Json:
+    conditions = mappings(status.get("conditions"))
+    return next((one for one in conditions if one.get("type") == "Ready"), {})
+
+
+def _said_of(condition: Json) -> str:
+    parts = (word(condition.get("reason")), sentence(condition.get("message")))
+    return ": ".join(part for part in parts if part)
+
+
+@lru_cache(maxsize=4096)
+def _job_key(namespace: str, name: str) -> JobKey:
+    """One key for all pods of a job: there may be tens of thousands."""
+    return JobKey(namespace=namespace, name=name)
 
 
 def job_state(job: Json) -> JobState:
     """The Job's state. Its size is the sum of its tasks' replicas."""
-    metadata, spec = job["metadata"], job.get("spec") or {}
-    annotations = metadata.get("annotations") or {}
-    tasks = spec.get("tasks") or ()
+    metadata, spec = mapping(job.get("metadata")), mapping(job.get("spec"))
+    annotations = mapping(metadata.get("annotations"))
+    tasks = mappings(spec.get("tasks"))
     replicas = sum(_number(task.get("replicas"), otherwise=1, least=0) for task in tasks)
     members = min(max(replicas, 1), MOST_MEMBERS)
     return JobState(
-        job=JobKey(namespace=metadata["namespace"], name=metadata["name"]),
+        job=_job_key(metadata["namespace"], metadata["name"]),
         uid=metadata["uid"],
         gang=GangSpec(
             min_member=min(_number(spec.get("minAvailable"), members, least=1), MOST_MEMBERS),
@@ -132,15 +176,17 @@ def job_state(job: Json) -> JobState:
         ),
         generation=_number(annotations.get(GENERATION_ANNOTATION), 0, least=0),
         restarts_on_deletion=_policy_on_deletion(spec),
-        resource_version=metadata["resourceVersion"],
+        resource_version=word(metadata.get("resourceVersion")),
     )
 
 
 def _policy_on_deletion(spec: Json) -> str:
     """A policy for evicted pods: Volcano takes any deletion for one, ours too (EC-08)."""
-    for owner in (spec, *(spec.get("tasks") or ())):
-        for policy in owner.get("policies") or ():
-            events = {policy.get("event"), *(policy.get("events") or ())}
+    for owner in (spec, *mappings(spec.get("tasks"))):
+        for policy in mappings(owner.get("policies")):
+            named = policy.get("events")
+            listed = named if isinstance(named, list) else ()
+            events = {word(one) for one in (policy.get("event"), *listed)}
             if events & {"PodEvicted", "*"}:
                 return f"{sorted(filter(None, events))[0]} -> {policy.get('action')}"
     return ""

@@ -12,10 +12,10 @@ from everstep_contract.identity import JobKey
 
 from everstep_kube.client import JSON_PATCH, MERGE_PATCH, Json, KubeClient, Request
 from everstep_kube.errors import ConflictError, NotFoundError
+from everstep_kube.node_words import QUARANTINE_TAINT
 from everstep_kube.objects import (
     CORDON_ANNOTATION,
     GENERATION_ANNOTATION,
-    QUARANTINE_TAINT,
     JobState,
     NodeState,
     PodState,

@@ -14,6 +14,7 @@ from everstep_runtime.health import Readiness
 from everstep_runtime.service import run_service
 
 from everstep_node_watcher.config import Settings
+from everstep_node_watcher.model import Duty
 from everstep_node_watcher.service import serve
 
 
@@ -22,21 +23,22 @@ def main() -> int:
     settings = Settings.from_env(os.environ)
 
     async def start(bus: Bus, readiness: Readiness) -> None:
+        duty = Duty(settings.policy(), SystemClock(), readiness)
         async with asyncio.TaskGroup() as group:
-            group.create_task(_watch_connections(bus, settings, readiness))
+            group.create_task(_watch_connections(bus, settings, duty))
             for canary, url in zip(settings.canaries, settings.nats_urls, strict=True):
                 group.create_task(_sing(canary, url, settings.nats_canary_seed_path))
             if settings.cluster == "kubernetes":
-                group.create_task(_watch_cluster(bus, settings, readiness))
+                group.create_task(_watch_cluster(bus, settings, duty))
 
     return run_service("node_watcher", start, settings)
 
 
-async def _watch_connections(bus: Bus, settings: Settings, readiness: Readiness) -> None:
+async def _watch_connections(bus: Bus, settings: Settings, duty: Duty) -> None:
     name = service_client_name("node_watcher", f"{settings.instance}-system")
     seed_path = settings.nats_system_seed_path
     async with connect_server_events(settings.nats_urls, name, seed_path=seed_path) as events:
-        await serve(bus, events, settings.policy(), SystemClock(), readiness)
+        await serve(bus, events, duty)
 
 
 async def _sing(canary: ServiceClient, url: str, seed_path: Path | None) -> None:
@@ -46,7 +48,7 @@ async def _sing(canary: ServiceClient, url: str, seed_path: Path | None) -> None
         await asyncio.get_running_loop().create_future()
 
 
-async def _watch_cluster(bus: Bus, settings: Settings, readiness: Readiness) -> None:
+async def _watch_cluster(bus: Bus, settings: Settings, duty: Duty) -> None:
     await asyncio.to_thread(importlib.import_module, "everstep_node_watcher.cluster_service")
     from everstep_kube.client import connect as connect_cluster  # only here: it takes long
 
@@ -54,7 +56,7 @@ async def _watch_cluster(bus: Bus, settings: Settings, readiness: Readiness) -> 
 
     opened = connect_cluster(settings.kubeconfig_path, user_agent="everstep-node-watcher/1")
     async with opened as client:
-        await serve_cluster(bus, client, settings.policy(), SystemClock(), readiness)
+        await serve_cluster(bus, client, duty)
 
 
 if __name__ == "__main__":

@@ -1,158 +1,130 @@
-"""What Kubernetes says of pods, nodes and Jobs, as facts and as causes to suspect members.
+"""Whom the cluster's word gives cause to suspect. Pure: the view is only read.
 
-Its word is evidence, not proof: NotReady and Unknown condemn nobody by themselves (R11).
+Kubernetes' word is evidence, no proof: NotReady and Unknown condemn nobody by themselves (R11), and
+a moment of them is not even told as a suspicion (EC-52), unless the bus does not hear the member
+either. A pod that is only asked to go is suspected of nothing before it is gone.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from everstep_contract.base import Event
 from everstep_contract.clients import AgentClient
-from everstep_contract.facts.job import JobObserved, PodObserved
 from everstep_contract.facts.member import SuspicionReason
-from everstep_contract.facts.node import NodeObserved
-from everstep_contract.identity import JobKey, Member
-from everstep_contract.record import JobRecord
-from everstep_kube.objects import JobState, NodeState, PodState
-from everstep_runtime.clock import Moment
+from everstep_contract.identity import Member
 
-from everstep_node_watcher.model import Cause
+from everstep_node_watcher.cluster_view import ClusterView, Trouble
+from everstep_node_watcher.model import Cause, Policy, Spoken, Standing
 
-DELETED_PODS_LIMIT: Final = 1024
-"""Deleted pods that are remembered; older ones have been replaced long since."""
-
-State = PodState | NodeState | JobState
+FROM_PODS: Final[frozenset[SuspicionReason]] = frozenset({"pod_terminated", "pod_deleted"})
+FROM_NODES: Final[frozenset[SuspicionReason]] = frozenset({"node_not_ready", "node_rebooted"})
 
 
 @dataclass(frozen=True)
-class ClusterView:
-    """What the cluster holds, by uid or node name, and since when it is in trouble."""
+class Doubt:
+    """What the cluster's word is worth now.
 
-    states: Mapping[str, State] = field(default_factory=dict)
-    deleted_pods: Mapping[str, PodState] = field(default_factory=dict)
-    trouble_since: Mapping[str, float] = field(default_factory=dict)
-    seats: Mapping[JobKey, tuple[Member, ...]] = field(default_factory=dict)
+    stale: kinds of objects that nothing was heard of for too long. silent: members that the bus
+    does not hear, which confirms a node's trouble at once.
+    """
 
-    def is_seated(self, client: AgentClient) -> bool:
-        """Whether this incarnation is a member of its job."""
-        members = self.seats.get(client.job, ())
-        return any(member.incarnation == client.incarnation for member in members)
+    stale: frozenset[str] = frozenset()
+    silent: frozenset[AgentClient] = frozenset()
 
-
-def seated(view: ClusterView, job: JobKey, record: JobRecord | None) -> ClusterView:
-    """Watch the members that a record lists, and no others."""
-    seats = {key: members for key, members in view.seats.items() if key != job}
-    if record is not None and record.phase != "ended" and record.state != "stop":
-        seats[job] = tuple(seat.member for seat in record.seats)
-    return replace(view, seats=seats)
+    @property
+    def unknown(self) -> frozenset[SuspicionReason]:
+        """Reasons about which the cluster has nothing to say at present (EC-01)."""
+        pods = FROM_PODS if "pods" in self.stale else frozenset()
+        return pods | (FROM_NODES if "nodes" in self.stale else frozenset())
 
 
-def observe(
-    view: ClusterView, state: State, now: Moment, *, deleted: bool
-) -> tuple[ClusterView, Event | None]:
-    """Take in an object's newest state; the fact, if it says anything new."""
-    key = state.name if isinstance(state, NodeState) else state.uid
-    before = view.states.get(key)
-    states = {at: known for at, known in view.states.items() if at != key}
-    trouble = {at: since for at, since in view.trouble_since.items() if at != key}
-    pods = dict(view.deleted_pods)
-    if deleted and isinstance(state, PodState):
-        pods[key] = state
-    if not deleted:
-        states[key] = state
-    if deleted or _in_trouble(state):
-        trouble[key] = view.trouble_since.get(key, now.monotonic)
-    while len(pods) > DELETED_PODS_LIMIT:
-        oldest = next(iter(pods))
-        del pods[oldest], trouble[oldest]
-    view = replace(view, states=states, deleted_pods=pods, trouble_since=trouble)
-    news = deleted or before is None or _essence(before) != _essence(state)
-    return view, _fact(state, now, deleted=deleted) if news else None
+@dataclass(frozen=True)
+class Opinion:
+    """``causes``: to be suspected. ``held``: what was said of them neither stands nor falls."""
+
+    causes: Mapping[AgentClient, Cause]
+    held: frozenset[AgentClient]
 
 
-def causes(view: ClusterView) -> Mapping[AgentClient, Cause]:
-    """Whom the cluster's word gives cause to suspect."""
-    found: dict[AgentClient, Cause] = {}
-    for job, members in view.seats.items():
-        for member in members:
-            if (reason := _reason(view, member)) is not None:
-                about = member.node if reason == "node_not_ready" else member.pod_uid
-                since = view.trouble_since.get(about, 0.0)
-                cause = Cause(member, reason, since, f"{reason.replace('_', ' ')}: {about}")
-                found[AgentClient(job, member.incarnation)] = cause
-    return found
+def opinion(view: ClusterView, spoken: Spoken, doubt: Doubt, policy: Policy, now: float) -> Opinion:
+    """Whom there is cause to suspect, and of whom nothing new can be said.
+
+    What was said before the cluster fell silent is neither repeated nor taken back until it speaks
+    again. Nor is a node's trouble, while the node has been Ready again for a moment only.
+    """
+    held = {
+        client
+        for client, standing in spoken.standing.items()
+        if standing.cause.reason in doubt.unknown or _wavers(view, standing)
+    }
+    causes: dict[AgentClient, Cause] = {}
+    for client, cause in _causes(view, doubt, policy, now):
+        if cause.reason not in doubt.unknown and client not in held:
+            causes.setdefault(client, cause)
+    return Opinion(causes, frozenset(held))
 
 
-def _reason(view: ClusterView, member: Member) -> SuspicionReason | None:
-    """The strongest reason to suspect the member."""
-    if member.pod_uid in view.deleted_pods:
-        return "pod_deleted"
-    pod, node = view.states.get(member.pod_uid), view.states.get(member.node)
-    if isinstance(pod, PodState) and pod.terminated:
-        return "pod_terminated"
-    if (isinstance(node, NodeState) and _in_trouble(node)) or (
-        node is None and member.node in view.trouble_since
-    ):
-        return "node_not_ready"
-    return None
+def _wavers(view: ClusterView, standing: Standing) -> bool:
+    if standing.cause.reason != "node_not_ready":
+        return False
+    trouble = view.troubles.get(standing.cause.member.node)
+    return trouble is not None and trouble.ready_since is not None
 
 
-def _in_trouble(state: State) -> bool:
-    match state:
-        case PodState():
-            return state.terminated
-        case NodeState():
-            return state.ready != "True" or state.out_of_service
-        case JobState():
-            return False
+def _causes(
+    view: ClusterView, doubt: Doubt, policy: Policy, now: float
+) -> Iterator[tuple[AgentClient, Cause]]:
+    """Every cause, the strongest of each member first."""
+    yield from _lost_pods(view)
+    yield from _lost_boots(view)
+    yield from _lost_nodes(view)
+    for name, trouble in view.troubles.items():
+        for client, member in view.on_node(name).items():
+            if _counts(trouble, policy, now, confirmed=client in doubt.silent):
+                yield client, _cause(member, "node_not_ready", trouble.since, _about(view, name))
 
 
-def _essence(state: State) -> tuple[object, ...]:
-    """What a fact tells; heartbeats and others' labels change the rest all the time."""
-    match state:
-        case PodState():
-            return state.node, state.phase, state.terminating, state.terminated
-        case NodeState():
-            return state.ready, state.boot_id, state.out_of_service
-        case JobState():
-            return state.gang, state.generation
+def _lost_pods(view: ClusterView) -> Iterator[tuple[AgentClient, Cause]]:
+    for uid, since in view.deleted_pods.items():
+        for client, member in view.in_pod(uid).items():
+            yield client, _cause(member, "pod_deleted", since, uid)
+    for uid, since in view.terminated_pods.items():
+        for client, member in view.in_pod(uid).items():
+            yield client, _cause(member, "pod_terminated", since, uid)
 
 
-def _fact(state: State, now: Moment, *, deleted: bool) -> Event:
-    match state:
-        case PodState():
-            return PodObserved(
-                at=now.at,
-                job=state.job,
-                job_uid=state.job_uid,
-                pod=state.name,
-                pod_uid=state.uid,
-                node=state.node,
-                phase=state.phase,
-                terminating=state.terminating,
-                terminated=state.terminated,
-                deleted=deleted,
-                reason=state.reason,
-                resource_version=state.resource_version,
-            )
-        case NodeState():
-            return NodeObserved(
-                at=now.at,
-                node=state.name,
-                ready=state.ready,
-                boot_id=state.boot_id,
-                deleted=deleted,
-                out_of_service=state.out_of_service,
-                resource_version=state.resource_version,
-            )
-        case JobState():
-            return JobObserved(
-                at=now.at,
-                job=state.job,
-                job_uid=state.uid,
-                gang=state.gang,
-                annotated_generation=state.generation,
-                deleted=deleted,
-                resource_version=state.resource_version,
-            )
+def _lost_boots(view: ClusterView) -> Iterator[tuple[AgentClient, Cause]]:
+    for client, reborn in view.reborn.items():
+        member = view.member(client)
+        if member is not None:
+            about = f"{member.node} runs boot {reborn.new_boot}, not {reborn.old_boot}"
+            yield client, _cause(member, "node_rebooted", reborn.since, about)
+
+
+def _lost_nodes(view: ClusterView) -> Iterator[tuple[AgentClient, Cause]]:
+    for name, (_, since) in view.deleted_nodes.items():
+        for client, member in view.on_node(name).items():
+            yield client, _cause(member, "node_not_ready", since, f"{name} is deleted")
+    for name, since in view.out_of_service.items():
+        for client, member in view.on_node(name).items():
+            yield client, _cause(member, "node_not_ready", since, f"{name} is out of service")
+
+
+def _counts(trouble: Trouble, policy: Policy, now: float, *, confirmed: bool) -> bool:
+    """Whether a node has been in trouble for long enough, or somebody else says so too."""
+    if trouble.ready_since is not None:
+        return False
+    return confirmed or now - trouble.since >= policy.not_ready_seconds
+
+
+def _cause(member: Member, reason: SuspicionReason, since: float, about: str) -> Cause:
+    return Cause(member, reason, since, f"{reason.replace('_', ' ')}: {about}"[:2000])
+
+
+def _about(view: ClusterView, name: str) -> str:
+    """The node, why it is not Ready, and what else is wrong with it."""
+    node = view.nodes.get(name)
+    if node is None:
+        return name
+    wrong = [f"{one.type} ({one.reason})" for one in node.conditions]
+    return "; ".join((name, *filter(None, (node.ready_reason,)), *wrong))

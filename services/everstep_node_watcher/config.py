@@ -31,6 +31,9 @@ class Settings(ServiceSettings):
     )
     blind_members: int = Field(default=2, ge=1)
     blind_seconds: float = Field(default=30.0, gt=0)
+    not_ready_seconds: float = Field(
+        default=30.0, ge=0, description="A kubelet's restart makes its node NotReady for less."
+    )
 
     @property
     def canaries(self) -> tuple[ServiceClient, ...]:
@@ -51,4 +54,5 @@ class Settings(ServiceSettings):
             reconnect_grace_seconds=self.reconnect_grace_seconds,
             blind_members=self.blind_members,
             blind_seconds=self.blind_seconds,
+            not_ready_seconds=self.not_ready_seconds,
         )

@@ -36,6 +36,11 @@ class Outbox:
         self._fresh_seconds = fresh_seconds
         self._waiting: asyncio.Queue[tuple[Event, float]] = asyncio.Queue(capacity)
 
+    @property
+    def waiting(self) -> int:
+        """How many facts have not been published yet."""
+        return self._waiting.qsize()
+
     def put(self, facts: tuple[Event, ...]) -> None:
         """Hand over facts; never waits. Beyond the capacity they are dropped and counted."""
         for fact in facts:

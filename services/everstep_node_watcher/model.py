@@ -11,6 +11,8 @@ from everstep_contract.facts.member import MemberLeft, SuspicionReason
 from everstep_contract.identity import JobKey, Member
 from everstep_contract.record import JobRecord
 from everstep_contract.telemetry import MemberReport
+from everstep_runtime.clock import Clock
+from everstep_runtime.health import Readiness
 
 Client = AgentClient | ServiceClient
 """Whose connections are followed: agents, and this watcher's own canaries."""
@@ -31,6 +33,9 @@ class Policy:
     A reconnecting agent is not yet missing for ``reconnect_grace_seconds``. Blind is who loses a
     canary within ``blind_window_seconds`` of ``blind_members`` members, until canaries are back
     for the grace, or at most for ``blind_seconds``: then the servers' lists are believed again.
+    A node counts as not Ready after ``not_ready_seconds`` of it, or at once with silence (EC-52),
+    and as well after ``ready_again_seconds``. Facts about one object of the cluster that nobody
+    acts on are ``cluster_fact_seconds`` apart.
     """
 
     witness: str
@@ -43,6 +48,9 @@ class Policy:
     blind_window_seconds: float = 2.0
     blind_seconds: float = 30.0
     forget_seconds: float = 60.0
+    not_ready_seconds: float = 30.0
+    ready_again_seconds: float = 10.0
+    cluster_fact_seconds: float = 10.0
 
 
 @dataclass(frozen=True)
@@ -135,6 +143,23 @@ class Said:
     blindness: Blindness | None = None
     episodes: int = 0
     sighted_at: float = float("-inf")
+
+
+@dataclass
+class Silent:
+    """Members that the bus does not hear: what one half of the watcher knows for the other."""
+
+    clients: frozenset[AgentClient] = frozenset()
+
+
+@dataclass(frozen=True)
+class Duty:
+    """What both halves of one watcher share."""
+
+    policy: Policy
+    clock: Clock
+    readiness: Readiness
+    silent: Silent = field(default_factory=Silent)
 
 
 @dataclass(frozen=True)

@@ -11,19 +11,19 @@ from everstep_contract.facts.member import MemberLeft
 from everstep_contract.identity import JobKey
 from everstep_contract.layout import EVENTS, JOBS, Consumer
 from everstep_contract.record import JobRecord
-from everstep_runtime.clock import Clock, Moment
+from everstep_runtime.clock import Moment
 from everstep_runtime.health import Readiness
 
 from everstep_node_watcher.decide import decide
 from everstep_node_watcher.enact import Outbox
 from everstep_node_watcher.metrics import BLIND, GOODBYES, SILENT
 from everstep_node_watcher.model import (
+    Duty,
     JobForgotten,
     Observation,
     OutOfSight,
     Paged,
     PagingBegun,
-    Policy,
     Said,
     View,
 )
@@ -41,9 +41,10 @@ log = structlog.get_logger()
 class Watcher:
     """What is known and what was said, and the way out for what is to be said."""
 
-    def __init__(self, policy: Policy, clock: Clock, outbox: Outbox) -> None:
-        self._policy = policy
-        self._clock = clock
+    def __init__(self, duty: Duty, outbox: Outbox) -> None:
+        self._policy = duty.policy
+        self._clock = duty.clock
+        self._silent = duty.silent
         self._outbox = outbox
         self._view = View()
         self._said = Said()
@@ -61,16 +62,15 @@ class Watcher:
         self._said, facts = decide(self._view, self._said, self._policy, now)
         self._outbox.put(facts)
         BLIND.set(self._said.blindness is not None)
+        self._silent.clients = frozenset(self._said.spoken.standing)
         SILENT.set(len(self._said.spoken.standing))
 
 
-async def serve(
-    bus: Bus, events: ServerEvents, policy: Policy, clock: Clock, readiness: Readiness
-) -> None:
+async def serve(bus: Bus, events: ServerEvents, duty: Duty) -> None:
     """Watch the connections of all jobs' members, until cancelled."""
-    readiness.expect("connections", "jobs")
-    outbox = Outbox(bus, clock, fresh_seconds=policy.reassert_seconds)
-    watcher = Watcher(policy, clock, outbox)
+    duty.readiness.expect("connections", "jobs")
+    outbox = Outbox(bus, duty.clock, fresh_seconds=duty.policy.reassert_seconds)
+    watcher = Watcher(duty, outbox)
     sighted = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(outbox.publish())
@@ -79,8 +79,8 @@ async def serve(
         group.create_task(_hear_reports(bus, watcher))
         group.create_task(_hear_goodbyes(bus, watcher))
         group.create_task(_tick(events, watcher, sighted))
-        inventory = Inventory(bus, events, watcher, readiness)
-        group.create_task(inventory.repeat(policy.inventory_seconds, sighted))
+        inventory = Inventory(bus, events, watcher, duty.readiness)
+        group.create_task(inventory.repeat(duty.policy.inventory_seconds, sighted))
 
 
 async def _hear_advisories(events: ServerEvents, watcher: Watcher) -> None:

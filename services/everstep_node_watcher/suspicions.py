@@ -19,10 +19,17 @@ class Voice:
 
 
 def speak(
-    causes: Mapping[AgentClient, Cause], spoken: Spoken, voice: Voice, now: Moment
+    causes: Mapping[AgentClient, Cause],
+    spoken: Spoken,
+    voice: Voice,
+    now: Moment,
+    held: frozenset[AgentClient] = frozenset(),
 ) -> tuple[Spoken, tuple[MemberSuspected, ...]]:
-    """What to tell of ``causes``, and what has been told then. Whoever has no cause is dropped."""
-    standing: dict[AgentClient, Standing] = {}
+    """What to tell of ``causes``, and what has been told then. Whoever has no cause is dropped.
+
+    What stands against those in ``held`` goes on standing and is not told again.
+    """
+    standing = {client: known for client, known in spoken.standing.items() if client in held}
     counts = dict(spoken.observations)
     facts: list[MemberSuspected] = []
     for client, cause in causes.items():

@@ -19,6 +19,7 @@ from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member
 from everstep_contract.layout import EVENTS, INCIDENTS, JOBS, bucket_subject
 from everstep_contract.queries import CommandAccepted, ResumeJob, SuspendJob
 from everstep_contract.record import IncidentRecord, JobRecord
+from everstep_node_watcher.model import Duty
 from everstep_node_watcher.model import Policy as WatcherPolicy
 from everstep_node_watcher.service import serve as serve_watcher
 from everstep_rescaler.service import serve as serve_rescaler
@@ -148,7 +149,7 @@ class World:
         )
         policy = WatcherPolicy(witness="node_watcher", node="node-w", canaries=frozenset({CANARY}))
         try:
-            await serve_watcher(bus, events, policy, self.clock, Readiness(self.clock))
+            await serve_watcher(bus, events, Duty(policy, self.clock, Readiness(self.clock)))
         finally:
             events.close()
 

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from everstep_contract.base import Event, Generation, Name, Step, Text
+from everstep_contract.base import Event, Generation, Model, Name, Step, Text
 from everstep_contract.identity import GangSpec, JobKey, Member
 from everstep_contract.orders import Order
 from everstep_contract.verdicts import Evidence, Verdict
@@ -36,8 +36,41 @@ class JobObserved(JobEvent):
         return f"{self.TYPE}/{self.job_uid}/{self.resource_version}/{self.deleted}"
 
 
+PodCause = Literal[
+    "",
+    "deleted",
+    "preempted",
+    "evicted",
+    "tainted",
+    "shutdown",
+    "pressure",
+    "orphaned",
+    "node_lost",
+    "rejected",
+]
+"""deleted: by a person or a controller · preempted: for a more important pod · evicted: by the
+eviction API, as a drain does · tainted: a NoExecute taint · shutdown: the node shuts down ·
+pressure: the node lacked memory, disk or pids · orphaned: collected because its node is gone or out
+of service · node_lost: its node fell silent · rejected: the kubelet never started it."""
+
+
+class ContainerObserved(Model):
+    """A container that waits, has ended, or runs again after an end, and why."""
+
+    name: str = Field(max_length=253)
+    state: Literal["waiting", "running", "terminated"]
+    reason: str = Field(default="", max_length=253)
+    message: Text = ""
+    exit_code: int | None = None
+    restarts: int = Field(default=0, ge=0)
+
+
 class PodObserved(JobEvent):
-    """A pod of the job changed in the API; ``deleted``: the object itself is gone."""
+    """A pod of the job changed in the API; ``deleted``: the object itself is gone.
+
+    ``cause``: why it ends. ``planned``: somebody asked it to go while its node was well, so that
+    its end is no failure (EC-54).
+    """
 
     TYPE: ClassVar[str] = "everstep.job.pod_observed.v1"
 
@@ -49,6 +82,10 @@ class PodObserved(JobEvent):
     terminated: bool = Field(default=False, description="Every container has terminated.")
     deleted: bool = False
     reason: Text = ""
+    cause: PodCause = ""
+    planned: bool = False
+    grace_seconds: int | None = Field(default=None, ge=0, description="Of its deletion.")
+    containers: tuple[ContainerObserved, ...] = Field(default=(), max_length=16)
     resource_version: str = Field(max_length=64)
 
     @property

@@ -101,6 +101,7 @@ SuspicionReason = Literal[
     "pod_terminated",
     "pod_deleted",
     "node_not_ready",
+    "node_rebooted",
 ]
 
 

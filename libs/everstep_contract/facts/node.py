@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from everstep_contract.base import Event, Name, Text
+from everstep_contract.base import Event, Model, Name, Text
 
 
 class NodeEvent(Event):
@@ -17,15 +17,43 @@ class NodeEvent(Event):
         return self.node
 
 
+ConditionMeaning = Literal["pressure", "network", "hardware", "system", "planned", "unjudged"]
+
+
+class NodeCondition(Model):
+    """A condition of a node that speaks against it; ``unjudged``: no rule here knows its type."""
+
+    type: Name
+    status: str = Field(max_length=253)
+    reason: str = Field(default="", max_length=253)
+    message: Text = ""
+    meaning: ConditionMeaning
+
+
 class NodeObserved(NodeEvent):
-    """Kubernetes' word about a node changed; NotReady and Unknown are evidence, not proof (R11)."""
+    """Kubernetes' word about a node changed; NotReady and Unknown are evidence, not proof (R11).
+
+    ``conditions`` are those beside Ready that are bad or unknown to us, ``taints`` as kubectl
+    writes them. Cordoned: unschedulable; by somebody else unless ``cordoned_by`` has our incident.
+    """
 
     TYPE: ClassVar[str] = "everstep.node.observed.v1"
 
     ready: Literal["True", "False", "Unknown"]
+    ready_reason: Text = ""
     boot_id: str = Field(default="", max_length=64)
+    node_uid: str = Field(
+        default="", max_length=253, description="Another one: made anew under the same name."
+    )
     deleted: bool = False
     out_of_service: bool = Field(default=False, description="The out-of-service taint: proof.")
+    conditions: tuple[NodeCondition, ...] = Field(default=(), max_length=32)
+    taints: tuple[str, ...] = Field(default=(), max_length=32)
+    cordoned: bool = False
+    cordoned_by: str = Field(default="", max_length=253)
+    leaving: str = Field(
+        default="", max_length=600, description="The taint by which somebody plans to take it away."
+    )
     resource_version: str = Field(max_length=64)
 
     @property

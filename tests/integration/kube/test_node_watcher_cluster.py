@@ -16,7 +16,7 @@ from everstep_contract.identity import Member
 from everstep_contract.layout import EVENTS, JOBS
 from everstep_kube.client import KubeClient
 from everstep_node_watcher.cluster_service import serve_cluster
-from everstep_node_watcher.model import Policy
+from everstep_node_watcher.model import Duty, Policy
 from everstep_runtime.clock import SystemClock
 from everstep_runtime.health import Readiness
 from everstep_simcluster.cluster import Cluster
@@ -28,7 +28,7 @@ from support.polling import eventually
 from support.simcluster import NAMESPACE, job_manifest, running
 
 E = TypeVar("E", bound=Event)
-POLICY = Policy(witness="watcher", node="here", reassert_seconds=0.5)
+POLICY = Policy(witness="watcher", node="here", reassert_seconds=0.5, not_ready_seconds=0.2)
 
 
 class Scene:
@@ -65,7 +65,7 @@ async def watching(cluster: Cluster, client: KubeClient) -> AsyncIterator[tuple[
     scene, clock = Scene(), SystemClock()
     await scene.bus.kv(JOBS).put(JOB.token, record(1, (first,)), expected=0)
     readiness = Readiness(clock)
-    async with background(serve_cluster(scene.bus, client, POLICY, clock, readiness)):
+    async with background(serve_cluster(scene.bus, client, Duty(POLICY, clock, readiness))):
         await eventually(lambda: len(scene.told(PodObserved)) >= 3 and not readiness.unproven())
         yield scene, first
 

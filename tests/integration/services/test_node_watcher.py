@@ -13,7 +13,7 @@ from everstep_contract.envelope import decode
 from everstep_contract.facts.member import MemberLeft, MemberRecovered, MemberSuspected
 from everstep_contract.identity import Member
 from everstep_contract.layout import EVENTS, JOBS
-from everstep_node_watcher.model import Policy
+from everstep_node_watcher.model import Duty, Policy
 from everstep_node_watcher.service import serve
 from everstep_runtime.clock import SystemClock
 from everstep_runtime.health import Readiness
@@ -75,7 +75,7 @@ async def watching(world: BusWorld, *absent: Member) -> AsyncIterator[Scene]:
     await adjudicator.kv(JOBS).put(JOB.token, record(1, (ONE, TWO, *absent)), expected=0)
     readiness = Readiness(clock)
     events = await world.server_events()
-    async with background(serve(bus, events, POLICY, clock, readiness)):
+    async with background(serve(bus, events, Duty(POLICY, clock, readiness))):
         await eventually(lambda: not readiness.unproven())
         yield scene
 
