@@ -82,6 +82,11 @@ class JobRecord(Model):
         description="Newest generation known to have completed a step; later ones that an operator "
         "suspended or resumed count as such, for the restart budget.",
     )
+    unspent_generations: int = Field(
+        default=0,
+        ge=0,
+        description="Of those since then, how many followed planned leaves alone (EC-54).",
+    )
     lease_revision: int = Field(ge=0)
 
     @property

@@ -49,6 +49,11 @@ class Case:
         return record.generation - record.resumed_generation if record else 0
 
     @property
+    def unspent(self) -> int:
+        """How many of those followed planned leaves alone: the restart budget is not for these."""
+        return self.view.record.unspent_generations if self.view.record else 0
+
+    @property
     def condemned(self) -> tuple[Judgement, ...]:
         """Who is lost for good as far as the evidence goes."""
         return tuple(j for j in self.judgements if j.condemned_at is not None)

@@ -1,7 +1,7 @@
 """What is proof of a member's death, what is none, and what exonerates (R2, R10-R14, R18)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from everstep_contract.base import MAX_TEXT
@@ -16,8 +16,11 @@ PROOF_OF_DEATH: Final[frozenset[EvidenceKind]] = frozenset(
     {"left", "fenced", "probe_refused", "other_incarnation", "pod_terminated"}
 )
 """After these an incarnation takes no step any more: processes that have ended, a real fence."""
-CORROBORATES: Final = frozenset({"node_not_ready", "pod_deleted"})
+CORROBORATES: Final = frozenset({"node_not_ready", "node_rebooted", "pod_deleted"})
 """Kubernetes' word that counts together with silence (R11)."""
+PROOF_WITH_SILENCE: Final[frozenset[EvidenceKind]] = frozenset({"node_rebooted"})
+"""Another boot ended all processes of the one before; but a watcher that heard of it late may take
+a newcomer for one of those, and whoever is heard of is none."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,25 @@ class Judgement:
     @property
     def proven(self) -> bool:
         """Whether it can be taken for dead, not only for lost: unknown is not proof (R21)."""
-        return any(item.kind in PROOF_OF_DEATH for item in self.evidence)
+        silent = self.condemned_at is not None
+        return any(
+            item.kind in PROOF_OF_DEATH or (silent and item.kind in PROOF_WITH_SILENCE)
+            for item in self.evidence
+        )
 
 
 def judge(view: JobView, policy: Policy, now: Moment) -> tuple[Judgement, ...]:
     """A judgement of each seat of the current generation, in rank order."""
-    return tuple(_judge_seat(view, policy, now, seat) for seat in view.seats)
+    return tuple(_as_planned(view, _judge_seat(view, policy, now, seat)) for seat in view.seats)
+
+
+def _as_planned(view: JobView, judgement: Judgement) -> Judgement:
+    """With the reason why a lost member was asked to go, if it was (EC-54)."""
+    asked = view.asked_to_go(judgement.seat.member)
+    if not asked or judgement.condemned_at is None:
+        return judgement
+    item = _evidence("planned", judgement.incarnation, "kubernetes", asked)
+    return replace(judgement, evidence=(*judgement.evidence, item))
 
 
 def _judge_seat(view: JobView, policy: Policy, now: Moment, seat: Seat) -> Judgement:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from everstep_contract.base import Event
-from everstep_contract.facts.job import JobObserved, OrderIssued, StepAdvanced
+from everstep_contract.facts.job import JobObserved, OrderIssued, PodObserved, StepAdvanced
 from everstep_contract.facts.member import (
     MemberEvent,
     MemberFormed,
@@ -71,6 +71,8 @@ def _fold_event(view: JobView, fact: Event, now: Moment) -> JobView:
             return _ordered(view, fact, now)
         case JobObserved():
             return _observed(view, fact)
+        case PodObserved():
+            return fold_evidence.pod_observed(view, fact)
         case NodeObserved():
             return fold_evidence.node_observed(view, fact)
         case WatcherBlinded():

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from everstep_contract.facts.job import PodObserved
 from everstep_contract.facts.member import MemberRecovered, MemberSuspected
 from everstep_contract.facts.node import NodeObserved
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
@@ -107,6 +108,19 @@ def _peer_named(view: JobView, fact: CollectiveFailed, now: Moment) -> JobView:
         detail=fact.detail,
     )
     return _with_suspicions(view, {key: suspicion})
+
+
+def pod_observed(view: JobView, fact: PodObserved) -> JobView:
+    """Remember why a member's pod was asked to go: its end is no failure then (EC-54)."""
+    if not fact.planned or fact.pod_uid in view.planned:
+        return view
+    pods = {seat.member.pod_uid for seat in view.seats}
+    pods |= {known.report.member.pod_uid for known in view.members.values()}
+    if fact.pod_uid not in pods:
+        return view
+    asked = f"{fact.cause}: {fact.reason}" if fact.reason else fact.cause
+    kept = {uid: why for uid, why in view.planned.items() if uid in pods}
+    return replace(view, planned={**kept, fact.pod_uid: asked})
 
 
 def node_observed(view: JobView, fact: NodeObserved) -> JobView:

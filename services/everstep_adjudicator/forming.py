@@ -147,6 +147,7 @@ class Draft:
     other_store: bool = False
     incident: str | None = None
     failures_without_progress: int | None = None
+    unspent_generations: int | None = None
 
 
 def record_of(view: JobView, policy: Policy, now: Moment, draft: Draft) -> JobRecord:
@@ -182,6 +183,7 @@ def record_of(view: JobView, policy: Policy, now: Moment, draft: Draft) -> JobRe
 
 class _Remembered(TypedDict):
     failures_without_progress: int
+    unspent_generations: int
     failed_at_step: int
     formed_generation: int
     formed_by: tuple[str, ...]
@@ -198,6 +200,7 @@ def _remembered(view: JobView, old: JobRecord | None, draft: Draft, generation: 
     if old is None:
         return _Remembered(
             failures_without_progress=failures or 0,
+            unspent_generations=0,
             failed_at_step=0,
             formed_generation=0,
             formed_by=(),
@@ -209,6 +212,9 @@ def _remembered(view: JobView, old: JobRecord | None, draft: Draft, generation: 
         failures_without_progress=failures
         if failures is not None
         else old.failures_without_progress,
+        unspent_generations=old.unspent_generations
+        if draft.unspent_generations is None
+        else draft.unspent_generations,
         failed_at_step=view.highest_step if ruled_on_failure else old.failed_at_step,
         formed_generation=old.formed_generation,
         formed_by=old.formed_by,

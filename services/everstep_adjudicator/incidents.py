@@ -7,6 +7,7 @@ from typing import Final, get_args
 
 from everstep_contract.identity import Member
 from everstep_contract.record import IncidentRecord, JobRecord, MilestoneName, Outcome
+from everstep_contract.verdicts import EvidenceKind
 from everstep_runtime.clock import Moment
 
 from everstep_adjudicator.actions import Decision, File, Later
@@ -16,6 +17,9 @@ from everstep_adjudicator.model import JobView
 
 MILESTONES: Final[tuple[MilestoneName, ...]] = get_args(MilestoneName)
 """In the order in which they are reached."""
+MACHINES_FAULTS: Final[frozenset[EvidenceKind]] = frozenset(
+    {"hardware_fault", "fenced", "node_rebooted"}
+)
 FILING_SECONDS: Final = 0.05
 """An incident is filed so long after the first question: a proof that comes sooner need not wait
 until it is stored."""
@@ -108,16 +112,29 @@ def _all_suspected(case: Case, incident: IncidentRecord) -> tuple[Member, ...]:
 
 
 def failures_without_progress(case: Case, lost: tuple[Judgement, ...]) -> int:
-    """Incidents in a row without a newer step, this one included; drains do not count."""
+    """Incidents in a row without a newer step, this one included.
+
+    Neither what was planned counts nor a machine's proven fault: another try may well succeed,
+    which is not so of a script that fails at the same step again (EC-54).
+    """
     view, record = case.view, case.view.record
     assert record is not None, "a failure is one of a generation"
-    drained = bool(lost) and all(j.incarnation in view.left for j in lost)
+    excused = bool(lost) and all(is_planned(view, j) or _is_machines_fault(j) for j in lost)
     same = view.incident is not None and record.incident == view.incident.id
-    if drained or same:
+    if excused or same:
         return record.failures_without_progress
     if view.highest_step > record.failed_at_step:
         return 0
     return record.failures_without_progress + 1
+
+
+def is_planned(view: JobView, lost: Judgement) -> bool:
+    """Whether the member was asked to go: drained, evicted, preempted, or done."""
+    return bool(view.asked_to_go(lost.seat.member))
+
+
+def _is_machines_fault(lost: Judgement) -> bool:
+    return any(item.kind in MACHINES_FAULTS for item in lost.evidence)
 
 
 def keep_books(case: Case) -> Decision | Later | None:

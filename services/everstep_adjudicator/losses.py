@@ -234,11 +234,18 @@ def _on_failure(case: Case, draft: Draft) -> Decision:
     view, policy = case.view, case.policy
     incident = view.incident or incidents.opened(case)
     failures = incidents.failures_without_progress(case, draft.lost)
-    draft = replace(draft, incident=incident.id, failures_without_progress=failures)
+    planned = bool(draft.lost) and all(incidents.is_planned(view, one) for one in draft.lost)
+    unspent = case.unspent + (1 if planned else 0)
+    draft = replace(
+        draft,
+        incident=incident.id,
+        failures_without_progress=failures,
+        unspent_generations=unspent,
+    )
     spent = ""
     if failures >= policy.no_progress_limit:
         spent = f"{failures} incidents without a step beyond {view.highest_step}"
-    elif case.unresumed >= policy.restart_budget:
+    elif case.unresumed - unspent >= policy.restart_budget:
         spent = f"{case.unresumed} generations in a row completed no step"
     if spent:
         draft = replace(draft, verdict=GiveUp(), reason=f"{spent}; {draft.reason}")

@@ -7,7 +7,7 @@ from typing import Final, Generic, Literal, TypeVar
 
 from everstep_contract.facts.member import MemberFormed, MemberLeft, SuspicionReason
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
-from everstep_contract.identity import GangSpec, JobKey, Seat
+from everstep_contract.identity import GangSpec, JobKey, Member, Seat
 from everstep_contract.queries import ProbeOutcome
 from everstep_contract.record import IncidentRecord, JobRecord, MilestoneName
 from everstep_contract.telemetry import MemberReport
@@ -128,6 +128,7 @@ class JobView:
     known_generation: highest heard of anywhere, the job's annotation included (R5).
     announced: verdict id of the record whose event is published.
     joined: the newest (generation, verdict id) whose barrier each incarnation reached.
+    planned: why the pods of these uids were asked to go, which is no failure of theirs (EC-54).
     successors: the newer incarnation of the same member, by the older one (R2).
     progress, highest_step: of this generation; of all generations.
     hearing_since: since when somebody of the job has been heard without a break.
@@ -161,6 +162,7 @@ class JobView:
     probing: Mapping[str, Probing] = field(default_factory=dict)
     successors: Mapping[str, str] = field(default_factory=dict)
     fenced_nodes: frozenset[str] = frozenset()
+    planned: Mapping[str, str] = field(default_factory=dict)
     quarantined_nodes: frozenset[str] = frozenset()
     progress: Progress = Progress()
     highest_step: int = 0
@@ -196,6 +198,13 @@ class JobView:
         """Whether this is the record's generation, and not another of the same number."""
         record = self.record
         return bool(record and record.generation == generation and record.verdict_id == verdict_id)
+
+    def asked_to_go(self, member: Member) -> str:
+        """Why the member's end is somebody's plan and no failure; empty when it is not."""
+        left = self.left.get(member.incarnation)
+        if left is not None and left.reason in ("terminated", "finished"):
+            return f"its agent said: {left.reason}"
+        return self.planned.get(member.pod_uid, "")
 
     def blind(self, now: Moment) -> bool:
         """Whether the watcher says that it cannot tell silence from its own (R14)."""

@@ -32,7 +32,7 @@ def advance_phases(case: Case) -> Decision | None:
         return None
     if "first_new_step" in case.view.stamps:
         update = {**_formed(case, record), "phase": "resumed"}
-        update["resumed_generation"] = record.generation
+        update |= {"resumed_generation": record.generation, "unspent_generations": 0}
         return _advance(record, update, f"generation {record.generation} completed a step")
     formed = all(case.formed(incarnation) for incarnation in record.incarnations)
     if record.phase == "decided" and formed:

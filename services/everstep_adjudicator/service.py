@@ -9,7 +9,7 @@ from everstep_bus.errors import TransientBusError
 from everstep_bus.interface import Bus, Proven
 from everstep_contract import subjects
 from everstep_contract.base import Event
-from everstep_contract.facts.job import JobObserved, OrderIssued, StepAdvanced
+from everstep_contract.facts.job import JobObserved, OrderIssued, PodObserved, StepAdvanced
 from everstep_contract.facts.member import (
     MemberFormed,
     MemberJoined,
@@ -41,7 +41,7 @@ COMPARE_SECONDS: Final = 5.0
 INCIDENTS_SECONDS: Final = 60.0
 """There may be years of them, and they are for people."""
 HEARD: Final[tuple[type[Event], ...]] = (
-    *(JobObserved, OrderIssued, StepAdvanced),
+    *(JobObserved, OrderIssued, PodObserved, StepAdvanced),
     *(MemberJoined, MemberFormed, MemberLeft, MemberSuspected, MemberRecovered, OrderRefused),
     *(WorkerExited, CollectiveFailed),
     *(NodeObserved, NodeQuarantined, NodeReleased, WatcherBlinded, WatcherSighted),

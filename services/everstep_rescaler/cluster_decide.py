@@ -24,7 +24,10 @@ from everstep_rescaler.cluster_model import (
 from everstep_rescaler.cluster_policy import ClusterPolicy
 
 KERNEL_LIVES: Final[frozenset[EvidenceKind]] = frozenset(
-    {"probe_refused", "pod_terminated", "worker_exited", "other_incarnation", "left"}
+    {
+        *("probe_refused", "pod_terminated", "worker_exited", "other_incarnation", "left"),
+        *("node_rebooted", "planned"),
+    }
 )
 """Evidence that only a living machine can give: its silence is the pod's, not the node's."""
 

@@ -98,7 +98,8 @@ def _incident_of(member: Member, incidents: tuple[IncidentRecord, ...]) -> str |
 
 
 def _lost_a_member_on(node: str, incident: IncidentRecord) -> bool:
-    condemned = {evidence.incarnation for evidence in incident.evidence}
+    planned = {item.incarnation for item in incident.evidence if item.kind == "planned"}
+    condemned = {item.incarnation for item in incident.evidence} - planned
     return incident.verdict in COUNTED_VERDICTS and any(
         member.node == node and member.incarnation in condemned for member in incident.suspected
     )

@@ -3,7 +3,7 @@
 from everstep_adjudicator.actions import ProbeEnded
 from everstep_adjudicator.incidents import FILING_SECONDS
 from everstep_adjudicator.policy import Policy
-from everstep_contract.facts.job import OrderIssued, StepAdvanced
+from everstep_contract.facts.job import OrderIssued, PodObserved, StepAdvanced
 from everstep_contract.facts.member import (
     MemberFormed,
     MemberJoined,
@@ -214,6 +214,24 @@ class Courtroom(AdjudicatorCore):
     def departure(self, who: Member, reason: str = "terminated") -> MemberLeft:
         return MemberLeft.model_validate(
             {"at": self.now.at, "job": JOB, "member": who, "reason": reason}
+        )
+
+    def pod_seen(self, who: Member, *, cause: str, planned: bool) -> PodObserved:
+        """The watcher's word on a member's pod that is being deleted."""
+        return PodObserved.model_validate(
+            {
+                "at": self.now.at,
+                "job": JOB,
+                "job_uid": who.job_uid,
+                "pod": who.name,
+                "pod_uid": who.pod_uid,
+                "node": who.node,
+                "phase": "Running",
+                "terminating": True,
+                "cause": cause,
+                "planned": planned,
+                "resource_version": "7",
+            }
         )
 
     def answer(self, target: Member, outcome: str | None, *, witnesses: int = 3) -> None:

@@ -62,7 +62,7 @@ def test_r11_containers_terminated_by_the_apis_word_are_conclusive_without_silen
 def test_r11_an_agent_that_says_good_bye_is_conclusive() -> None:
     room = running()
     room.hear(room.departure(SUSPECT))
-    assert kinds(room) == ["left"]
+    assert kinds(room) == ["left", "planned"]
 
 
 def test_r11_a_node_out_of_service_is_proof_for_its_members() -> None:
@@ -363,3 +363,19 @@ def test_r2_reports_of_an_older_life_replayed_after_a_restart_are_no_proof() -> 
     room.pass_time(1)
     room.hear(*stale)
     assert condemned(room) == []
+
+
+def test_another_boot_of_its_node_condemns_a_silent_member_with_proof() -> None:
+    room = running()
+    room.kill("trainer-3.1")
+    room.suspect(member(3))
+    room.hear(room.suspicion(member(3), "node_rebooted", witness="node_watcher/kubernetes"))
+    assert room.verdicts == ["form", "shrink"]
+    assert "node_rebooted" in kinds(room)
+
+
+def test_another_boot_condemns_nobody_who_is_heard_of() -> None:
+    room = running()
+    room.hear(room.suspicion(member(3), "node_rebooted", witness="node_watcher/kubernetes"))
+    room.pass_time(5)
+    assert room.verdicts == ["form"]
