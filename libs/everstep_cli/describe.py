@@ -13,6 +13,7 @@ from everstep_contract.facts.checkpoint import (
 from everstep_contract.facts.incident import IncidentEnded, IncidentOpened
 from everstep_contract.facts.job import (
     ClusterWritten,
+    ContainerObserved,
     JobObserved,
     OrderIssued,
     PodObserved,
@@ -54,7 +55,7 @@ def detail_of(event: Event) -> str:
     if isinstance(event, MemberEvent):
         return _member_detail(event)
     if isinstance(event, NodeObserved):
-        return f"ready: {event.ready}"
+        return _node_detail(event)
     return _job_detail(event)
 
 
@@ -69,8 +70,7 @@ def _job_detail(event: Event) -> str:
         case ClusterWritten():
             return f"{event.verb} {event.target}: {event.outcome} {event.detail}"
         case PodObserved():
-            ending = "deleted" if event.deleted else "terminating" if event.terminating else ""
-            return f"{event.pod} {ending or event.phase} {event.reason}"
+            return _pod_detail(event)
         case JobObserved():
             return f"at least {event.gang.min_member}, generation {event.annotated_generation}"
         case CheckpointCommitted(record=record):
@@ -81,6 +81,32 @@ def _job_detail(event: Event) -> str:
             return f"{incident.outcome}: {incident.reason}"
         case _:
             return str(getattr(event, "reason", "") or getattr(event, "detail", ""))
+
+
+def _node_detail(event: NodeObserved) -> str:
+    cordon = f"cordoned by {event.cordoned_by or 'others'}" if event.cordoned else ""
+    said = (
+        "deleted" if event.deleted else f"ready: {event.ready} {event.ready_reason}".rstrip(),
+        "out of service" if event.out_of_service else "",
+        f"leaving: {event.leaving}" if event.leaving else "",
+        cordon,
+        *(f"{one.type} {one.reason}".rstrip() for one in event.conditions),
+    )
+    return "; ".join(filter(None, said))
+
+
+def _pod_detail(event: PodObserved) -> str:
+    ending = "deleted" if event.deleted else "terminating" if event.terminating else event.phase
+    cause = f"{event.cause}{', as planned' if event.planned else ''}" if event.cause else ""
+    said = (f"{event.pod} {ending}", cause, event.reason, *map(_container_detail, event.containers))
+    return "; ".join(filter(None, said))
+
+
+def _container_detail(one: ContainerObserved) -> str:
+    code = "" if one.exit_code is None else f"exit code {one.exit_code}"
+    again = f"restarted {one.restarts} times" if one.restarts else ""
+    why = ", ".join(filter(None, (one.reason, code, again)))
+    return f"{one.name} {one.state}: {why}" if why else f"{one.name} {one.state}"
 
 
 def _member_detail(event: MemberEvent) -> str:

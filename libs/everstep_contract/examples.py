@@ -15,6 +15,7 @@ from everstep_contract.facts.checkpoint import (
 from everstep_contract.facts.incident import IncidentEnded, IncidentOpened
 from everstep_contract.facts.job import (
     ClusterWritten,
+    ContainerObserved,
     JobObserved,
     OrderIssued,
     PodObserved,
@@ -30,6 +31,7 @@ from everstep_contract.facts.member import (
     OrderRefused,
 )
 from everstep_contract.facts.node import (
+    NodeCondition,
     NodeObserved,
     NodeQuarantined,
     NodeReleased,
@@ -204,7 +206,18 @@ def _node_examples() -> tuple[Message, ...]:
     node = _LOST.node
     return (
         NodeObserved(
-            at=_at(40), node=node, ready="Unknown", boot_id="9c2e", resource_version="81723"
+            at=_at(40),
+            node=node,
+            ready="Unknown",
+            ready_reason="NodeStatusUnknown: Kubelet stopped posting node status.",
+            boot_id="9c2e",
+            node_uid="3c1f6d2e-1f0a-4d55-9c11-8d3c2b7f6a90",
+            conditions=(
+                NodeCondition(type="GpuXidError", status="True", reason="79", meaning="hardware"),
+            ),
+            taints=("node.kubernetes.io/unreachable:NoExecute",),
+            cordoned=True,
+            resource_version="81723",
         ),
         NodeQuarantined(at=_at(60), node=node, incident=_INCIDENT_ID, reason="60 s of silence"),
         NodeReleased(at=_at(900), node=node, incident=_INCIDENT_ID, reason="another boot id"),
@@ -268,7 +281,14 @@ def _job_examples() -> tuple[Message, ...]:
             node=_LOST.node,
             phase="Running",
             terminating=True,
-            reason="NodeLost",
+            cause="preempted",
+            planned=True,
+            grace_seconds=30,
+            containers=(
+                ContainerObserved(
+                    name="train", state="terminated", reason="OOMKilled", exit_code=137, restarts=1
+                ),
+            ),
             resource_version="81990",
         ),
         VerdictReached(

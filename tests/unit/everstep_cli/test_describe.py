@@ -22,6 +22,10 @@ def test_every_event_is_one_line(event: Event) -> None:
         ("everstep.job.verdict_reached.v1", "shrink, generation 8: 7 survivors"),
         ("everstep.worker.exited.v1", "local rank 3, signal 9 (killed)"),
         ("everstep.incident.ended.v1", "resumed: 7 survivors"),
+        ("everstep.node.observed.v1", "ready: Unknown NodeStatusUnknown: Kubelet stopped"),
+        ("everstep.node.observed.v1", "cordoned by others; GpuXidError 79"),
+        ("everstep.job.pod_observed.v1", "terminating; preempted, as planned; train terminated: "),
+        ("everstep.job.pod_observed.v1", "OOMKilled, exit code 137, restarted 1 times"),
     ],
 )
 def test_a_line_says_what_matters(message_type: str, words: str) -> None:
