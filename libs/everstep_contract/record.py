@@ -159,3 +159,9 @@ class LeaseRecord(Model):
 
     holder: Name
     renewals: int = Field(ge=0)
+    expiry_seconds: float | None = Field(
+        default=None,
+        gt=0,
+        description="How long the revision must stand still before another may take it; "
+        "who would take it sooner waits as long.",
+    )

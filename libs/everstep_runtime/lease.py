@@ -2,8 +2,10 @@
 
 The holder renews by compare-and-set. A standby takes over once it has itself seen the revision
 stand still for `LeaseTiming.expiry_seconds`; no clock of another machine is read. The holder stops
-acting `LeaseTiming.lost_seconds` after the last renewal it knows of, which is sooner. What it did
-just before may still arrive late, so everything written is fenced by the revision given to it.
+acting `LeaseTiming.lost_seconds` after the last renewal it knows of, which is sooner. A process
+that was paused learns of that only some moments after it goes on, so effects ask `Lease.check`
+right before they begin. What was sent just before may still arrive late, so everything written
+carries a condition of its own: the revision given to the leader, or a version or uid.
 """
 
 import asyncio
@@ -58,6 +60,16 @@ class Lease:
         self._holder = holder
         self._timing = timing or LeaseTiming()
         self._renewals = 0
+        self._held: _Held | None = None
+
+    def check(self) -> None:
+        """Go on only if the lease is surely ours now, however long this process stood still.
+
+        Raises:
+            LeaseLostError: It is not; whoever lets this out of `lead`'s work ends its term.
+        """
+        if self._held is None or self._seconds_left(self._held) <= 0:
+            raise LeaseLostError(lease=self._name, why="not renewed in time")
 
     async def lead(self, work: Callable[[int], Awaitable[None]]) -> None:
         """Wait for the lease, do ``work`` while holding it; again after losing it, until it ends.
@@ -80,13 +92,14 @@ class Lease:
     async def _hold(
         self, work: Callable[[int], Awaitable[None]], revision: int, taken_at: float
     ) -> None:
-        held = _Held(revision, taken_at)
+        held = self._held = _Held(revision, taken_at)
         try:
             async with asyncio.TaskGroup() as group:
                 renewal = group.create_task(self._renew(held))
                 await work(revision)
                 renewal.cancel()
         finally:
+            self._held = None
             await self._give_back(held)
 
     async def _acquire(self) -> tuple[int, float]:
@@ -111,15 +124,15 @@ class Lease:
     def _may_take(self, entry: Entry[LeaseRecord] | None, unmoved_seconds: float) -> bool:
         if entry is None or entry.value is None or entry.value.holder == self._holder:
             return True
-        return unmoved_seconds >= self._timing.expiry_seconds
+        promised = entry.value.expiry_seconds or 0.0
+        return unmoved_seconds >= max(promised, self._timing.expiry_seconds)
 
     async def _renew(self, held: "_Held") -> None:
         while True:
-            await asyncio.sleep(self._timing.renew_seconds)
+            await asyncio.sleep(min(self._timing.renew_seconds, max(self._seconds_left(held), 0)))
             asked_at = self._clock.monotonic()
-            left = held.renewed_at + self._timing.lost_seconds - asked_at
             try:
-                async with asyncio.timeout(max(left, 0)):
+                async with asyncio.timeout(max(self._seconds_left(held), 0)):
                     held.revision = await self._renewed(held.revision)
                 held.renewed_at = asked_at
             except TimeoutError:
@@ -147,9 +160,16 @@ class Lease:
             except TransientBusError:
                 await asyncio.sleep(self._timing.look_seconds)
 
+    def _seconds_left(self, held: "_Held") -> float:
+        return held.renewed_at + self._timing.lost_seconds - self._clock.monotonic()
+
     def _next(self) -> LeaseRecord:
         self._renewals += 1
-        return LeaseRecord(holder=self._holder, renewals=self._renewals)
+        return LeaseRecord(
+            holder=self._holder,
+            renewals=self._renewals,
+            expiry_seconds=self._timing.expiry_seconds,
+        )
 
     async def _give_back(self, held: "_Held") -> None:
         """So that a standby need not wait; when it fails, the lease expires by itself."""

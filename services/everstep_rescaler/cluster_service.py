@@ -102,7 +102,8 @@ async def serve_cluster(
     bus: Bus, api: ClusterApi, policy: ClusterPolicy, clock: Clock, *, holder: str
 ) -> None:
     """Keep the cluster as records ask for while holding the lease, until cancelled."""
-    half = ClusterHalf(bus, api, policy, clock)
+    lease = Lease(bus, clock, name="rescaler", holder=holder)
+    half = ClusterHalf(bus, api.guarded(lease.check), policy, clock)
 
     async def work(_revision: int) -> None:
         while True:
@@ -112,7 +113,7 @@ async def serve_cluster(
     async with asyncio.TaskGroup() as group:
         group.create_task(_hear(bus, half.hearing))
         group.create_task(_notice_deafness(bus, half.hearing, policy.silent_seconds / 4))
-        group.create_task(Lease(bus, clock, name="rescaler", holder=holder).lead(work))
+        group.create_task(lease.lead(work))
 
 
 @contextmanager

@@ -5,8 +5,9 @@ from everstep_kube.client import KubeClient
 from everstep_kube.errors import AlreadyExistsError, ConflictError, InvalidError, UnavailableError
 from everstep_kube.objects import PodState, pod_state
 from everstep_kube.writing import ClusterApi
+from everstep_runtime.errors import LeaseLostError
 from everstep_simcluster.cluster import Cluster
-from everstep_simcluster.misbehaviour import Drop, Rule
+from everstep_simcluster.misbehaviour import Drop, Refuse, Rule
 from support.polling import eventually
 from support.simcluster import NAMESPACE, job_manifest, running
 
@@ -90,3 +91,35 @@ async def test_an_evicted_pod_goes_and_its_successor_is_left_alone(
 
     await eventually(is_replaced)
     assert await api.evict(pod) == "already"
+
+
+async def test_ec25_a_writer_that_lost_its_lease_sends_no_write_and_may_still_read(
+    cluster: Cluster, client: KubeClient
+) -> None:
+    def lost() -> None:
+        raise LeaseLostError(lease="rescaler", why="not renewed in time")
+
+    api = ClusterApi(client).guarded(lost)
+    node = await api.node("node-1")
+    assert node is not None
+    with pytest.raises(LeaseLostError):
+        await api.quarantine(node, "incident")
+    with pytest.raises(LeaseLostError):
+        await api.create(EVENTS, event("one"))
+    assert not cluster.api.audit.matching(user_agent="everstep-test")
+
+
+async def test_ec25_each_repetition_of_a_write_asks_anew_whether_it_may(
+    cluster: Cluster, client: KubeClient
+) -> None:
+    asked: list[None] = []
+
+    def may_once() -> None:
+        asked.append(None)
+        if len(asked) > 1:
+            raise LeaseLostError(lease="rescaler", why="not renewed in time")
+
+    cluster.api.misbehaviour.add(Rule(Refuse(503), method="PATCH"))
+    with pytest.raises(LeaseLostError):
+        await ClusterApi(client).guarded(may_once).json_patch(NODE, [])
+    assert len(cluster.api.audit.matching(user_agent="everstep-test")) == 1

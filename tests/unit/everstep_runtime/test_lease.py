@@ -8,6 +8,7 @@ import pytest
 from everstep_bus.background import background
 from everstep_bus.memory import CALM, MemoryBroker, MemoryBus, Mischief
 from everstep_contract.layout import LEASES
+from everstep_runtime.errors import LeaseLostError
 from everstep_runtime.lease import Lease, LeaseTiming
 from support.virtual_time import VirtualClock, in_virtual_time
 
@@ -175,3 +176,60 @@ async def test_a_leader_that_is_to_end_while_it_loses_the_lease_ends() -> None:
     leading.cancel()
     await asyncio.sleep(10)
     assert leading.cancelled()
+
+
+class JumpingClock(VirtualClock):
+    """As the clock of a process that is paused at times: it goes on, and nobody has noticed."""
+
+    def __init__(self) -> None:
+        self.paused_seconds = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.paused_seconds
+
+
+@in_virtual_time
+async def test_ec25_a_leader_that_was_paused_past_its_lease_is_stopped_before_its_next_effect() -> (
+    None
+):
+    world, clock = World(), JumpingClock()
+    bus = MemoryBus(world.broker, "everstep.adjudicator.first")
+    lease = Lease(bus, clock, name="adjudicator", holder="first")
+    effects: list[int] = []
+
+    async def work(revision: int) -> None:
+        lease.check()
+        if not effects:
+            effects.append(revision)
+            clock.paused_seconds += TIMING.lost_seconds
+            lease.check()
+        effects.append(revision)
+
+    await lease.lead(work)
+    first, second = effects
+    assert second > first
+
+
+@in_virtual_time
+async def test_ec25_nobody_may_act_without_having_the_lease() -> None:
+    _, lease = World().candidate("first")
+    with pytest.raises(LeaseLostError):
+        lease.check()
+
+
+@in_virtual_time
+async def test_ec25_a_standby_waits_as_long_as_the_holder_was_promised() -> None:
+    world = World()
+    bus = MemoryBus(world.broker, "everstep.adjudicator.first")
+    patient = LeaseTiming(lost_seconds=8.0, expiry_seconds=10.0)
+    first = Lease(bus, VirtualClock(), name="adjudicator", holder="first", timing=patient)
+    _, second = world.candidate("second")
+    async with background(first.lead(world.work("first"))):
+        await asyncio.sleep(5)
+        async with background(second.lead(world.work("second"))):
+            bus.close()
+            await asyncio.sleep(patient.lost_seconds)
+            assert world.leading == set()
+            await asyncio.sleep(3)
+            assert world.leading == {"second"}
+    assert world.overlaps == 0
