@@ -40,10 +40,18 @@ from everstep_contract.facts.node import (
     NodeObserved,
     NodeQuarantined,
     NodeReleased,
+    NodeWritten,
     WatcherBlinded,
     WatcherSighted,
 )
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
+from everstep_contract.node_queries import (
+    DrainNode,
+    NodeStanding,
+    NodeStatus,
+    QuarantineNode,
+    ReleaseNode,
+)
 from everstep_contract.orders import Order
 from everstep_contract.queries import (
     CommandAccepted,
@@ -65,6 +73,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     NodeObserved,
     NodeQuarantined,
     NodeReleased,
+    NodeWritten,
     WatcherBlinded,
     WatcherSighted,
     MemberJoined,
@@ -97,6 +106,10 @@ QUERIES: Final[tuple[type[Query], ...]] = (
     JobStatus,
     SuspendJob,
     ResumeJob,
+    NodeStatus,
+    QuarantineNode,
+    ReleaseNode,
+    DrainNode,
 )
 REPLIES: Final[tuple[type[Reply], ...]] = (
     Refused,
@@ -107,6 +120,7 @@ REPLIES: Final[tuple[type[Reply], ...]] = (
     PruneCheckpointsReply,
     JobStatusReply,
     CommandAccepted,
+    NodeStanding,
 )
 MESSAGES: Final[tuple[type[Message], ...]] = (
     *EVENTS,

@@ -35,11 +35,19 @@ from everstep_contract.facts.node import (
     NodeObserved,
     NodeQuarantined,
     NodeReleased,
+    NodeWritten,
     WatcherBlinded,
     WatcherSighted,
 )
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
 from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member, Seat
+from everstep_contract.node_queries import (
+    DrainNode,
+    NodeStanding,
+    NodeStatus,
+    QuarantineNode,
+    ReleaseNode,
+)
 from everstep_contract.orders import Order
 from everstep_contract.queries import (
     CommandAccepted,
@@ -60,6 +68,7 @@ from everstep_contract.record import (
     GenerationStart,
     IncidentRecord,
     JobRecord,
+    NodeRecord,
 )
 from everstep_contract.telemetry import MemberReport, WorkerReport
 from everstep_contract.verdicts import Evidence, Shrink
@@ -202,6 +211,20 @@ _REPORT: Final = MemberReport(
 )
 
 
+_DRAINED: Final = NodeRecord(
+    node=_LOST.node,
+    boot_id="9c2e",
+    quarantined_by="operator-20260115T123320",
+    cause="maintenance",
+    by="ada@rack-a-desk",
+    drain_seconds=3600.0,
+    cordoned_by_us=True,
+    tainted_by_us=True,
+    reason="new DIMMs",
+    at=_at(2000),
+)
+
+
 def _node_examples() -> tuple[Message, ...]:
     node = _LOST.node
     return (
@@ -221,6 +244,15 @@ def _node_examples() -> tuple[Message, ...]:
         ),
         NodeQuarantined(at=_at(60), node=node, incident=_INCIDENT_ID, reason="60 s of silence"),
         NodeReleased(at=_at(900), node=node, incident=_INCIDENT_ID, reason="another boot id"),
+        NodeWritten(
+            at=_at(2000),
+            node=node,
+            verb="taint",
+            incident=_DRAINED.quarantined_by or "",
+            by=_DRAINED.by,
+            reason=_DRAINED.reason,
+            outcome="done",
+        ),
         WatcherBlinded(at=_at(0), node="node-0.rack-b", episode=1, detail="2 of 2 canaries gone"),
         WatcherSighted(at=_at(3), node="node-0.rack-b", episode=1),
     )
@@ -391,6 +423,16 @@ def _query_examples() -> tuple[Message, ...]:
         SuspendJob(job=_JOB, generation=8, reason="maintenance of rack a"),
         ResumeJob(job=_JOB, generation=9, reason="maintenance is over"),
         CommandAccepted(generation=9),
+        NodeStatus(node=_LOST.node),
+        QuarantineNode(node=_LOST.node, reason="its fan rattles", by=_DRAINED.by),
+        ReleaseNode(node=_LOST.node, reason="new DIMMs are in", by=_DRAINED.by),
+        DrainNode(node=_LOST.node, reason=_DRAINED.reason, by=_DRAINED.by, timeout_seconds=3600.0),
+        NodeStanding(
+            record=_DRAINED,
+            said="cordoned and tainted; 1 member to evict",
+            members=("training/llama.ft llama.ft-worker-7",),
+            waiting_for="training/llama.ft stands at its floor of 6",
+        ),
         DeadLetter(
             at=_at(5),
             subject="everstep.evt.v1.node.node-1.observed",

@@ -114,7 +114,9 @@ class IncidentRecord(Model):
     ended_at: AwareDatetime | None = None
 
 
-QuarantineCause = Literal["hardware", "repetition", "silence"]
+QuarantineCause = Literal["hardware", "repetition", "silence", "operator", "maintenance"]
+"""The first three are Everstep's own; only a silence ends without a person's word."""
+MAX_RELEASED = 16
 
 
 class NodeRecord(Model):
@@ -126,7 +128,16 @@ class NodeRecord(Model):
     released_from: str | None = Field(
         default=None, description="Incident whose quarantine ended: only a new fault begins one."
     )
+    released_before: tuple[Name, ...] = Field(
+        default=(), max_length=MAX_RELEASED, description="Such incidents of before, newest first."
+    )
     cause: QuarantineCause | None = None
+    by: str = Field(default="", max_length=253, description="Who asked; empty: Everstep itself.")
+    drain_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        description="How long members are evicted, counted by whoever does it (R27).",
+    )
     cordoned_by_us: bool = False
     tainted_by_us: bool = False
     job: JobKey | None = Field(default=None, description="Whose failure it was.")

@@ -36,6 +36,7 @@ from everstep_contract.facts.node import (
     NodeObserved,
     NodeQuarantined,
     NodeReleased,
+    NodeWritten,
     WatcherBlinded,
     WatcherSighted,
 )
@@ -51,6 +52,7 @@ from everstep_contract.layout import (
     Bucket,
     Stream,
 )
+from everstep_contract.node_queries import DrainNode, NodeStatus, QuarantineNode, ReleaseNode
 from everstep_contract.queries import (
     JobStatus,
     LatestCheckpoint,
@@ -59,6 +61,8 @@ from everstep_contract.queries import (
     ResumeJob,
     SuspendJob,
 )
+
+NODE_QUERIES: Final = (NodeStatus, QuarantineNode, ReleaseNode, DrainNode)
 
 
 @dataclass(frozen=True)
@@ -144,8 +148,9 @@ GRANTS: Final[dict[Role, Grant]] = {
         answers=(JobStatus, SuspendJob, ResumeJob),
     ),
     "rescaler": _service(
-        publishes=(OrderIssued, ClusterWritten, NodeQuarantined, NodeReleased),
+        publishes=(OrderIssued, ClusterWritten, NodeQuarantined, NodeReleased, NodeWritten),
         writes=(NODES,),
+        answers=NODE_QUERIES,
         posts_orders=True,
     ),
     "checkpoint_indexer": _service(
@@ -159,6 +164,7 @@ GRANTS: Final[dict[Role, Grant]] = {
         asks=(
             *(JobStatus, SuspendJob, ResumeJob),
             *(LatestCheckpoint, ListCheckpoints, PinCheckpoint, PruneCheckpoints),
+            *NODE_QUERIES,
         ),
     ),
     "canary": Grant(),

@@ -144,12 +144,16 @@ class ClusterWritten(JobEvent):
 
     TYPE: ClassVar[str] = "everstep.job.cluster_written.v1"
 
-    verb: Literal["cordon", "taint", "release", "delete_pod", "force_delete_pod", "annotate"]
+    verb: Literal[
+        "cordon", "taint", "release", "delete_pod", "force_delete_pod", "annotate", "evict"
+    ]
     target: Name
     target_uid: str = Field(default="", max_length=253)
     generation: Generation
     outcome: Literal["done", "already", "refused"]
-    detail: Text = ""
+    detail: Text = Field(default="", description="Why it was due; of a refused one why it is not.")
+    incident: str | None = None
+    by: str = Field(default="", max_length=253, description="Who asked; empty: Everstep itself.")
 
     @property
     def dedup_id(self) -> str:

@@ -68,6 +68,7 @@ class NodeQuarantined(NodeEvent):
 
     incident: Name
     reason: Text
+    by: str = Field(default="", max_length=253, description="Who asked; empty: Everstep itself.")
 
     @property
     def dedup_id(self) -> str:
@@ -81,10 +82,29 @@ class NodeReleased(NodeEvent):
 
     incident: Name
     reason: Text
+    by: str = Field(default="", max_length=253, description="Who asked; empty: Everstep itself.")
 
     @property
     def dedup_id(self) -> str:
         return f"{self.TYPE}/{self.node}/{self.incident}"
+
+
+class NodeWritten(NodeEvent):
+    """Everstep wrote to a node on a person's word, which no job's audit has (DESIGN 7)."""
+
+    TYPE: ClassVar[str] = "everstep.node.written.v1"
+
+    verb: Literal["cordon", "taint", "release"]
+    incident: Name
+    by: Name
+    reason: Text
+    outcome: Literal["done", "already", "refused"]
+    detail: Text = ""
+
+    @property
+    def dedup_id(self) -> str:
+        written = f"{self.verb}/{self.incident}/{self.outcome}"
+        return f"{self.TYPE}/{self.node}/{written}/{self.at.isoformat()}"
 
 
 class WatcherBlinded(NodeEvent):
