@@ -1,6 +1,6 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test-fast test test-slow sim contract bench
+.PHONY: help setup demo check test-fast test test-slow conformance sim contract bench
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -14,7 +14,8 @@ READY := $(VENV)/.ready
 define side-by-side
 @nice $(RUN) -m pytest -q -m "$(1)" tests/unit tests/contract tests/sim >$(VENV)/reckoning.log 2>&1 & \
     reckoning=$$!; \
-    $(RUN) -m pytest -q -m "$(1)" tests/chaos tests/integration tests/torch; failed=$$?; \
+    $(RUN) -m pytest -q -m "$(1)" tests/chaos tests/integration tests/conformance \
+        tests/torch; failed=$$?; \
     wait $$reckoning || failed=$$?; \
     cat $(VENV)/reckoning.log; \
     exit $$failed
@@ -51,6 +52,11 @@ test: $(READY) ## All tests but the slow ones
 
 test-slow: $(READY) ## Long simulations and repeated kill trials
 	$(call side-by-side,slow)
+
+# A KUBECONFIG of the environment is not enough to have a cluster tested: it has to be named here.
+conformance: $(READY) ## Facts about Kubernetes and Volcano; KUBECONFIG=path asks that cluster
+	$(RUN) -m pytest -q -rs tests/conformance \
+	    $(if $(filter command line,$(origin KUBECONFIG)),--kubeconfig $(KUBECONFIG))
 
 sim: $(READY) ## Simulated histories of faults; SEEDS=n of them
 	$(RUN) -m pytest -q -m "not slow" tests/sim/test_histories.py --seeds $(SEEDS)

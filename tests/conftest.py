@@ -1,6 +1,7 @@
 """Options of the test suite, and the ground it stands on."""
 
 import signal
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -21,6 +22,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=SHORT_SIMULATION_SEEDS,
         help="how many simulated histories tests/sim runs",
+    )
+    parser.addoption(
+        "--kubeconfig",
+        type=Path,
+        default=None,
+        help="run tests/conformance on that cluster, not on a simulated one",
     )
 
 

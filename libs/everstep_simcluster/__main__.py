@@ -28,6 +28,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "namespaces": str, "heartbeat-seconds": float, "node-grace-seconds": float,
         "restart-delay-seconds": float, "pod-start-seconds": float, "pod-stop-seconds": float,
         "toleration-seconds": int, "job-delay-seconds": float, "scheduler-period-seconds": float,
+        "budget-delay-seconds": float,
         "bookmark-seconds": float, "template-socket": Path, "template-prefix": str,
     }  # fmt: skip
     for flag, kind in kinds.items():
@@ -36,6 +37,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             default = " ".join(default)
         parser.add_argument(f"--{flag}", type=kind, default=default)
     parser.add_argument("--no-controllers", dest="controllers", action="store_false")
+    parser.add_argument("--no-volcano-webhook", dest="volcano_webhook", action="store_false")
     parser.add_argument("--until-stdin-ends", action="store_true")
     return parser.parse_args(arguments)
 

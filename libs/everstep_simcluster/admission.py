@@ -9,6 +9,7 @@ from everstep_simcluster.pod_defaults import complete_pod, with_text_quantities
 from everstep_simcluster.resources import (
     BUDGETS,
     COMMANDS,
+    CONFIG_MAPS,
     EVENTS,
     LEASES,
     NAMESPACES,
@@ -19,6 +20,9 @@ from everstep_simcluster.resources import (
     Object,
     Resource,
 )
+
+DATA_LIMIT_BYTES = 1_048_576
+"""Total size of a ConfigMap's data that the real server allows."""
 
 ANNOTATIONS_LIMIT_BYTES = 262_144
 """Total size of an object's annotations that the real server allows."""
@@ -85,7 +89,9 @@ def admit_update(resource: Resource, old: Object, new: Object) -> None:
 
 
 def _check_kind(resource: Resource, body: Object) -> None:
-    if resource is LEASES:
+    if resource is CONFIG_MAPS:
+        _check_data(body)
+    elif resource is LEASES:
         _check_lease_times(body)
     elif resource is NODES:
         _check_taints(body)
@@ -147,6 +153,15 @@ def _fixed_spec(pod: Object) -> Object:
             for container in spec.get(containers) or ()
         ]
     return spec
+
+
+def _check_data(body: Object) -> None:
+    texts = (body.get("data") or {}).values()
+    binaries = (body.get("binaryData") or {}).values()
+    if sum(len(str(value).encode()) for value in (*texts, *binaries)) > DATA_LIMIT_BYTES:
+        message = f"Too long: may not be more than {DATA_LIMIT_BYTES} bytes"
+        causes = [("FieldValueTooLong", "[]", message)]
+        raise invalid(CONFIG_MAPS, body["metadata"]["name"], causes)
 
 
 def _check_lease_times(body: Object) -> None:

@@ -179,7 +179,7 @@ class Cluster:
         self._stack.push_async_callback(launcher.close)
         if self.settings.controllers:
             self._start_controllers()
-            self._make_basics()
+        self._make_basics()
         runtime = NodeRuntime(
             objects=self.objects,
             launcher=launcher,
@@ -232,7 +232,8 @@ class Cluster:
             nodes, evictions,
             JobController(objects, delay_seconds=self.settings.job_delay_seconds),
             GangScheduler(objects, period_seconds=self.settings.scheduler_period_seconds),
-            BudgetController(objects), GarbageCollector(objects),
+            BudgetController(objects, delay_seconds=self.settings.budget_delay_seconds),
+            GarbageCollector(objects),
         )  # fmt: skip
         for controller in controllers:
             self._tasks.spawn(controller.queue.run())
@@ -245,8 +246,9 @@ class Cluster:
                 self.objects.create(NAMESPACES, "", {"metadata": {"name": name}})
         for name, value in SYSTEM_PRIORITIES.items():
             self.objects.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
-        queue = {"metadata": {"name": "default"}, "spec": {"weight": 1}}
-        self.objects.create(QUEUES, "", queue)
+        if self.settings.controllers:  # one of Volcano's makes it
+            queue = {"metadata": {"name": "default"}, "spec": {"weight": 1}}
+            self.objects.create(QUEUES, "", queue)
 
     def _machine(self, index: int) -> Machine:
         networks = self.networks

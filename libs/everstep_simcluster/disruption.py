@@ -43,9 +43,9 @@ def evict(objects: Objects, ref: Ref, options: DeleteOptions) -> None:
 class BudgetController:
     """Keeps the status of every budget in step with the pods it covers."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, *, delay_seconds: float = 0.0) -> None:
         self._objects = objects
-        self.queue: WorkQueue[Ref] = WorkQueue(self._reconcile)
+        self.queue: WorkQueue[Ref] = WorkQueue(self._reconcile, pause_seconds=delay_seconds)
         objects.listen(self._hear)
 
     def _hear(self, change: Change) -> None:

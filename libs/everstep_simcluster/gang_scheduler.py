@@ -13,6 +13,9 @@ from everstep_simcluster.store import Change, Ref, ref_of
 from everstep_simcluster.volcano_rules import GROUP_NAME
 from everstep_simcluster.work_queue import WorkQueue
 
+SCHEDULERS = ("volcano", "default-scheduler")
+"""Whose pods it binds; it stands for both."""
+
 _EVERYTHING = ""  # the only key: a cycle looks at all groups and nodes
 
 
@@ -183,6 +186,8 @@ class GangScheduler:
 
 
 def _waits_for_node(pod: Object) -> bool:
+    if pod["spec"].get("schedulerName") not in SCHEDULERS:
+        return False
     return not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
 
 

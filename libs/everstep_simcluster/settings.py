@@ -28,6 +28,7 @@ class ClusterSettings:
         toleration_seconds: How long pods that say nothing stay on a node that is not ready or
             unreachable (real: 300).
         job_delay_seconds: Before Volcano's job controller acts on what it hears.
+        budget_delay_seconds: Before the disruption controller acts on what it hears.
         scheduler_period_seconds: Before the scheduler acts on what it hears (real: up to 1).
         bookmark_seconds: Between two bookmarks of a watch (real: about 60).
         controllers: Whether anything but the API server runs: without, objects are only kept.
@@ -50,6 +51,7 @@ class ClusterSettings:
     pod_stop_seconds: float = 0.0
     toleration_seconds: int = 300
     job_delay_seconds: float = 0.0
+    budget_delay_seconds: float = 0.0
     scheduler_period_seconds: float = 0.0
     bookmark_seconds: float = 60.0
     controllers: bool = True

@@ -42,7 +42,8 @@ class JobController:
 
     def _hear(self, change: Change) -> None:
         if change.resource is JOBS:
-            self.queue.add(change.ref)
+            if _wants_attention(change):
+                self.queue.add(change.ref)
         elif change.resource is POD_GROUPS and (job := _owner(change.object)):
             self.queue.add(Ref(change.ref.namespace, job))
         elif change.resource is COMMANDS and change.type == "ADDED":
@@ -109,14 +110,20 @@ class JobController:
     def _sync(self, job: Object) -> None:
         phase = job["status"]["state"]["phase"]
         if phase in FINAL or phase in KILLING:
-            self._delete_group(job)
-            for pod in self._pods(job):
-                if pod["status"].get("phase") not in ("Succeeded", "Failed"):
-                    self._kill(pod)
+            job = self._kill_all(job)
         elif self._group_admitted(job):
             self._fit_pods(job)
         counted = count_pods(self._pods(job))
         self._enter(job, next_phase(job, counted), counted)
+
+    def _kill_all(self, job: Object) -> Object:
+        """Delete what still runs; every look at a job that is to have no pods counts a version."""
+        self._delete_group(job)
+        for pod in self._pods(job):
+            if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+                self._kill(pod)
+        version = job["status"].get("version", 0) + 1
+        return {**job, "status": {**job["status"], "version": version}}
 
     def _group_admitted(self, job: Object) -> bool:
         """Make or correct the PodGroup; whether the scheduler lets the job have pods."""
@@ -147,8 +154,10 @@ class JobController:
             for index in range(task.get("replicas", 0))
         }
         for pod in self._pods(job):
-            if pod["metadata"]["name"] not in wanted:
-                self._kill(pod)
+            beyond = pod["metadata"]["name"] not in wanted
+            if beyond and "deletionTimestamp" not in pod["metadata"]:
+                # without the mark of _kill: to policies it is a pod that was evicted
+                self._objects.delete(PODS, ref_of(pod), DeleteOptions())
         for name, (task, index) in wanted.items():
             if self._objects.find(PODS, Ref(namespace, name)) is None:
                 self._make(job, pod_for(job, task, index))
@@ -196,6 +205,18 @@ class JobController:
         ref = Ref(job["metadata"]["namespace"], pod_group_name(job))
         if self._objects.find(POD_GROUPS, ref) is not None:
             self._objects.delete(POD_GROUPS, ref, DeleteOptions())
+
+
+def _wants_attention(change: Change) -> bool:
+    """Of its own writes to a Job's counts the controller takes no notice."""
+    if change.previous is None or change.type != "MODIFIED":
+        return True
+    return _asked_and_phase(change.previous) != _asked_and_phase(change.object)
+
+
+def _asked_and_phase(job: Object) -> tuple[Object, str | None]:
+    state = (job.get("status") or {}).get("state") or {}
+    return job["spec"], state.get("phase")
 
 
 def _owner(body: Object) -> str | None:

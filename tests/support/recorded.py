@@ -50,6 +50,10 @@ class Translation:
     def __init__(self) -> None:
         self._ours: dict[str, str] = {}
 
+    def learn(self, recorded: str, ours: str) -> None:
+        """Put ``ours`` wherever a request or an answer has ``recorded``."""
+        self._ours[recorded] = ours
+
     def request_text(self, recorded: str) -> str:
         """A request with what was learnt put in place of what was recorded."""
         for theirs, ours in self._ours.items():
@@ -63,7 +67,8 @@ class Translation:
         """
         if isinstance(recorded, dict) and isinstance(ours, Mapping):
             for key, value in recorded.items():
-                yield from self._field(key, value, ours.get(key), f"{where}.{key}")
+                mine = ours.get(key, ours.get(self.request_text(key)))
+                yield from self._field(key, value, mine, f"{where}.{key}")
         elif isinstance(recorded, list) and isinstance(ours, list):
             if len(recorded) != len(ours):
                 yield f"{where}: {len(recorded)} items recorded, {len(ours)} ours"
