@@ -25,6 +25,7 @@ from everstep_contract.facts.job import (
     JobObserved,
     OrderIssued,
     PodObserved,
+    RescaleAnswered,
     StepAdvanced,
     VerdictReached,
 )
@@ -64,6 +65,7 @@ from everstep_contract.queries import (
     Query,
     Refused,
     Reply,
+    RescaleJob,
     ResumeJob,
     SuspendJob,
 )
@@ -90,6 +92,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     OrderIssued,
     StepAdvanced,
     ClusterWritten,
+    RescaleAnswered,
     IncidentOpened,
     IncidentEnded,
     ShardPrepared,
@@ -106,6 +109,7 @@ QUERIES: Final[tuple[type[Query], ...]] = (
     JobStatus,
     SuspendJob,
     ResumeJob,
+    RescaleJob,
     NodeStatus,
     QuarantineNode,
     ReleaseNode,

@@ -19,6 +19,7 @@ from everstep_contract.facts.job import (
     JobObserved,
     OrderIssued,
     PodObserved,
+    RescaleAnswered,
     StepAdvanced,
     VerdictReached,
 )
@@ -58,6 +59,7 @@ from everstep_contract.queries import (
     ProbeMember,
     ProbeReply,
     Refused,
+    RescaleJob,
     ResumeJob,
     SuspendJob,
 )
@@ -70,6 +72,7 @@ from everstep_contract.record import (
     JobRecord,
     NodeRecord,
 )
+from everstep_contract.rescaling import JobSize
 from everstep_contract.telemetry import MemberReport, WorkerReport
 from everstep_contract.verdicts import Evidence, Shrink
 
@@ -347,6 +350,13 @@ def _job_examples() -> tuple[Message, ...]:
         ClusterWritten(
             at=_at(1.0), **about, verb="annotate", target="llama.ft", generation=8, outcome="done"
         ),
+        RescaleAnswered(
+            at=_at(900),
+            **about,
+            wish="7-81-rescale",
+            answer="possible",
+            size=JobSize(replicas=8, min_available=6),
+        ),
         IncidentOpened(at=_at(0.7), **about, incident=_OPENED),
         IncidentEnded(at=_at(1.3), **about, incident=_ENDED),
         _ORDER,
@@ -422,6 +432,9 @@ def _query_examples() -> tuple[Message, ...]:
         JobStatusReply(record=_RECORD, incidents=(), waiting_for=""),
         SuspendJob(job=_JOB, generation=8, reason="maintenance of rack a"),
         ResumeJob(job=_JOB, generation=9, reason="maintenance is over"),
+        RescaleJob(
+            job=_JOB, generation=9, replicas=6, min_available=5, reason="two nodes for the others"
+        ),
         CommandAccepted(generation=9),
         NodeStatus(node=_LOST.node),
         QuarantineNode(node=_LOST.node, reason="its fan rattles", by=_DRAINED.by),

@@ -39,6 +39,12 @@ class Member(Model):
     incarnation: Name = Field(description="One life of one agent; never reused.")
     node: Name
 
+    @property
+    def index(self) -> int | None:
+        """Of its pod in the Job's task; None where the name tells none."""
+        _, dash, digits = self.name.rpartition("-")
+        return int(digits) if dash and digits.isascii() and digits.isdecimal() else None
+
 
 class Endpoint(Model):
     """A TCP address inside the training network."""

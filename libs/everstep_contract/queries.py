@@ -8,6 +8,7 @@ from everstep_contract.base import Generation, Message, Name, Step, Text
 from everstep_contract.identity import Endpoint, JobKey
 from everstep_contract.names import encode_name
 from everstep_contract.record import CheckpointRecord, IncidentRecord, JobRecord
+from everstep_contract.rescaling import MOST_MEMBERS
 
 
 class Query(Message):
@@ -116,7 +117,7 @@ class JobStatus(Query):
 
 
 class CommandAccepted(Reply):
-    """The command became a new generation (R7)."""
+    """The command is in the job's record; a rescale that moves nobody is no new generation (R7)."""
 
     TYPE: ClassVar[str] = "everstep.rpc.adjudicator.command_accepted.v1"
 
@@ -146,4 +147,24 @@ class ResumeJob(Query):
 
     job: JobKey
     generation: Generation
+    reason: Text
+
+
+class RescaleJob(Query):
+    """Operator: run with another number of members, as pods of the Job.
+
+    ``generation`` is the one the operator looked at.
+    """
+
+    TYPE: ClassVar[str] = "everstep.rpc.adjudicator.rescale_job.v1"
+    SERVICE: ClassVar[str] = "adjudicator"
+    QUERY: ClassVar[str] = "rescale_job"
+    REPLY: ClassVar[type[Reply]] = CommandAccepted
+
+    job: JobKey
+    generation: Generation
+    replicas: int = Field(ge=1, le=MOST_MEMBERS)
+    min_available: int | None = Field(
+        default=None, ge=1, le=MOST_MEMBERS, description="None: as now, or fewer if it must be."
+    )
     reason: Text

@@ -6,6 +6,7 @@ from pydantic import AwareDatetime, Field
 
 from everstep_contract.base import Generation, Model, Name, Step, Text
 from everstep_contract.identity import GangSpec, JobKey, Member, Seat
+from everstep_contract.rescaling import Rescale
 from everstep_contract.verdicts import Evidence, Verdict, VerdictKind
 
 OrderState = Literal["run", "hold", "stop"]
@@ -86,6 +87,9 @@ class JobRecord(Model):
         default=0,
         ge=0,
         description="Of those since then, how many followed planned leaves alone (EC-54).",
+    )
+    rescale: Rescale | None = Field(
+        default=None, description="The newest wish for another size, open or over."
     )
     lease_revision: int = Field(ge=0)
 

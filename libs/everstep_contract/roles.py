@@ -21,6 +21,7 @@ from everstep_contract.facts.job import (
     JobObserved,
     OrderIssued,
     PodObserved,
+    RescaleAnswered,
     StepAdvanced,
     VerdictReached,
 )
@@ -58,6 +59,7 @@ from everstep_contract.queries import (
     LatestCheckpoint,
     ProbeMember,
     Query,
+    RescaleJob,
     ResumeJob,
     SuspendJob,
 )
@@ -145,10 +147,13 @@ GRANTS: Final[dict[Role, Grant]] = {
         publishes=(VerdictReached, IncidentOpened, IncidentEnded),
         writes=(JOBS, INCIDENTS),
         asks=(ProbeMember, LatestCheckpoint),
-        answers=(JobStatus, SuspendJob, ResumeJob),
+        answers=(JobStatus, SuspendJob, ResumeJob, RescaleJob),
     ),
     "rescaler": _service(
-        publishes=(OrderIssued, ClusterWritten, NodeQuarantined, NodeReleased, NodeWritten),
+        publishes=(
+            *(OrderIssued, ClusterWritten, RescaleAnswered),
+            *(NodeQuarantined, NodeReleased, NodeWritten),
+        ),
         writes=(NODES,),
         answers=NODE_QUERIES,
         posts_orders=True,
@@ -162,7 +167,7 @@ GRANTS: Final[dict[Role, Grant]] = {
         reads=STREAMS,
         reads_buckets=BUCKETS,
         asks=(
-            *(JobStatus, SuspendJob, ResumeJob),
+            *(JobStatus, SuspendJob, ResumeJob, RescaleJob),
             *(LatestCheckpoint, ListCheckpoints, PinCheckpoint, PruneCheckpoints),
             *NODE_QUERIES,
         ),

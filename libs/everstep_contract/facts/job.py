@@ -7,6 +7,7 @@ from pydantic import Field
 from everstep_contract.base import Event, Generation, Model, Name, Step, Text
 from everstep_contract.identity import GangSpec, JobKey, Member
 from everstep_contract.orders import Order
+from everstep_contract.rescaling import JobSize
 from everstep_contract.verdicts import Evidence, Verdict
 
 
@@ -145,7 +146,14 @@ class ClusterWritten(JobEvent):
     TYPE: ClassVar[str] = "everstep.job.cluster_written.v1"
 
     verb: Literal[
-        "cordon", "taint", "release", "delete_pod", "force_delete_pod", "annotate", "evict"
+        "cordon",
+        "taint",
+        "release",
+        "delete_pod",
+        "force_delete_pod",
+        "annotate",
+        "evict",
+        "rescale",
     ]
     target: Name
     target_uid: str = Field(default="", max_length=253)
@@ -161,3 +169,21 @@ class ClusterWritten(JobEvent):
             f"{self.TYPE}/{self.job_uid}/{self.generation}/{self.verb}"
             f"/{self.target}/{self.target_uid}/{self.outcome}"
         )
+
+
+class RescaleAnswered(JobEvent):
+    """What the rescaler says to a wish for another size: it is possible, it is so, or it is not.
+
+    Nothing is changed before it is possible, and nobody leaves the gang for it.
+    """
+
+    TYPE: ClassVar[str] = "everstep.job.rescale_answered.v1"
+
+    wish: Name
+    answer: Literal["possible", "done", "refused"]
+    size: JobSize | None = Field(default=None, description="The Job's now; None: not known.")
+    detail: Text = ""
+
+    @property
+    def dedup_id(self) -> str:
+        return f"{self.TYPE}/{self.job_uid}/{self.wish}/{self.answer}"
