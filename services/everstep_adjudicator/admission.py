@@ -22,13 +22,12 @@ from everstep_adjudicator.forming import (
     Draft,
     by_operator,
     candidates,
-    gang,
     record_of,
-    renamed,
     seat_of,
     succession_is_safe,
 )
 from everstep_adjudicator.model import MemberView
+from everstep_adjudicator.sizing import gang, renamed
 
 MIN_WAIT_SECONDS: Final = 0.001
 """What is left of a hold that is over: its end is ruled on next."""
@@ -160,6 +159,11 @@ def _hold_ends_at(case: Case, record: JobRecord) -> float:
     return case.view.phase_at + record.durations.hold_seconds
 
 
+def hold_seconds_left(case: Case, record: JobRecord) -> float:
+    """What is left of the hold; a bit of time even when it is over."""
+    return max(_hold_ends_at(case, record) - case.now.monotonic, MIN_WAIT_SECONDS)
+
+
 def rule_on_losses_while_holding(case: Case) -> Decision | Later | None:
     """A held member died: the order must not name it any more, or newcomers look for it in vain."""
     record, now = case.holding, case.now.monotonic
@@ -178,7 +182,7 @@ def rule_on_losses_while_holding(case: Case) -> Decision | Later | None:
         return Later(None, f"no proof that generation {record.generation} can step no more")
     verdict: Verdict = record.verdict
     if isinstance(verdict, AwaitReplacement):
-        left = max(_hold_ends_at(case, record) - now, MIN_WAIT_SECONDS)
+        left = hold_seconds_left(case, record)
         verdict = AwaitReplacement(lost=gone, wait_seconds=left)
     names = listed(judgement.seat.member.name for judgement in case.condemned)
     return new_generation(case, verdict, seats, f"lost {names} while holding")
@@ -205,7 +209,7 @@ def _is_live(case: Case, seat: Seat) -> bool:
 def rule_on_growing(case: Case) -> Decision | Later | None:
     """A warm newcomer waits and the job runs quietly below its most: let it in (R19)."""
     record, view, policy = case.running, case.view, case.policy
-    if record is None or record.phase != "resumed" or not _is_quiet(case):
+    if record is None or record.phase != "resumed" or not is_quiet(case):
         return None
     spec = gang(view)
     assert spec is not None, "a record has a gang"
@@ -233,7 +237,7 @@ def wait_for_other_nodes(case: Case) -> Later | None:
     return Later(None, listed(away, "; ")) if away else None
 
 
-def _is_quiet(case: Case) -> bool:
+def is_quiet(case: Case) -> bool:
     """Nobody is accused of anything, and nobody has finished."""
     view = case.view
     if view.incident is not None or view.finished_at is not None or view.exits:
@@ -241,8 +245,15 @@ def _is_quiet(case: Case) -> bool:
     return not any(judgement.evidence for judgement in case.judgements)
 
 
-def new_generation(case: Case, verdict: Verdict, seats: tuple[Seat, ...], reason: str) -> Decision:
-    """Rule that these members run, or hold, under the next number."""
-    draft = Draft(verdict, seats, reason, lost=case.condemned)
+def new_generation(
+    case: Case,
+    verdict: Verdict,
+    seats: tuple[Seat, ...],
+    reason: str,
+    *,
+    planned: tuple[Seat, ...] = (),
+) -> Decision:
+    """Rule that these members run, or hold, under the next number. ``planned``: see `Draft`."""
+    draft = Draft(verdict, seats, reason, lost=case.condemned, planned=planned)
     record = record_of(case.view, case.policy, case.now, draft)
     return Decision(Rule(record), reason)

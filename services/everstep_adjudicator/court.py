@@ -20,8 +20,6 @@ from everstep_contract.queries import (
     ProbeMember,
     ProbeReply,
     Refused,
-    ResumeJob,
-    SuspendJob,
 )
 from everstep_contract.telemetry import MemberReport
 from everstep_runtime.clock import Clock
@@ -31,6 +29,7 @@ from everstep_adjudicator.desk import RETRY_SECONDS, Desk
 from everstep_adjudicator.enact import Registry
 from everstep_adjudicator.metrics import BROKEN, PROBES
 from everstep_adjudicator.model import JobView
+from everstep_adjudicator.operators import Command
 from everstep_adjudicator.policy import Policy
 
 CONCURRENT_PROBES: Final = 64
@@ -160,7 +159,7 @@ class Court:
         entry = await self._bus.kv(JOBS).get(query.job.token)
         return JobStatusReply(record=entry.value if entry else None, incidents=())
 
-    async def obey(self, command: SuspendJob | ResumeJob) -> CommandAccepted | Refused:
+    async def obey(self, command: Command) -> CommandAccepted | Refused:
         """An operator's command."""
         desk = self._desks.get(command.job)
         return await desk.obey(command) if desk else Refused(reason=f"no job {command.job}")

@@ -30,6 +30,7 @@ from everstep_adjudicator.model import JobView
 from everstep_adjudicator.phases import advance_phases, end_with_the_job
 from everstep_adjudicator.policy import Policy
 from everstep_adjudicator.probing import ask_around
+from everstep_adjudicator.rescaling import rule_on_rescaling, rule_on_the_floor
 
 Rule = Callable[[Case], Decision | Later | None]
 
@@ -55,6 +56,8 @@ RULES: Final[tuple[Rule, ...]] = (
     rule_on_broken_groups,
     rule_on_forming,
     ask_around,
+    rule_on_rescaling,
+    rule_on_the_floor,
     rule_on_growing,
     wait_for_other_nodes,
     keep_books,

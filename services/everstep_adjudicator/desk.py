@@ -12,10 +12,8 @@ from everstep_contract.queries import (
     JobStatusReply,
     ProbeMember,
     Refused,
-    ResumeJob,
-    SuspendJob,
 )
-from everstep_contract.record import IncidentRecord
+from everstep_contract.record import IncidentRecord, JobRecord
 from everstep_contract.telemetry import MemberReport
 from everstep_runtime.clock import Clock, Moment
 
@@ -36,12 +34,12 @@ from everstep_adjudicator.decide import decide
 from everstep_adjudicator.enact import Registry
 from everstep_adjudicator.fold import fold
 from everstep_adjudicator.fold_members import is_heartbeat
-from everstep_adjudicator.forming import renamed
 from everstep_adjudicator.incidents import stray
 from everstep_adjudicator.metrics import DECIDING
 from everstep_adjudicator.model import JobView
-from everstep_adjudicator.operators import obey
+from everstep_adjudicator.operators import Command, obey
 from everstep_adjudicator.policy import Policy
+from everstep_adjudicator.sizing import renamed
 from everstep_adjudicator.telling import status_of
 
 STEPS_LIMIT: Final = 64
@@ -149,8 +147,8 @@ class Desk:
             except TimeoutError:
                 await self._settle()
 
-    async def obey(self, command: SuspendJob | ResumeJob) -> CommandAccepted | Refused:
-        """An operator's command: a new generation, or the reason why not."""
+    async def obey(self, command: Command) -> CommandAccepted | Refused:
+        """An operator's command: in the record, or the reason why not."""
         async with self._turn:
             if self._unread:
                 await self._read()
@@ -159,9 +157,9 @@ class Desk:
             if isinstance(decision.action, Refuse):
                 return Refused(reason=decision.reason)
             await self._enact(decision)
-            generation = self._view.generation
-            if generation == command.generation:
+            if not _is_written(decision, self._view.record):
                 return Refused(reason="not written; ask again")
+            generation = self._view.generation
         await self._settle()
         return CommandAccepted(generation=generation)
 
@@ -219,6 +217,15 @@ class Desk:
 
     def _now(self) -> Moment:
         return Moment.of(self._clock)
+
+
+def _is_written(decision: Decision, stored: JobRecord | None) -> bool:
+    """Whether the record holds what a command made of it: a generation, or a wish."""
+    assert isinstance(decision.action, Rule | Advance), "a command changes the record"
+    ours = decision.action.record
+    if stored is None or stored.verdict_id != ours.verdict_id:
+        return False
+    return stored.rescale == ours.rescale
 
 
 def _tell(before: JobView, view: JobView, decision: Decision) -> None:

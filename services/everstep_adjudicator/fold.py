@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import assert_never
 
 from everstep_contract.base import Event
-from everstep_contract.facts.job import JobObserved, OrderIssued, PodObserved, StepAdvanced
+from everstep_contract.facts.job import (
+    JobObserved,
+    OrderIssued,
+    PodObserved,
+    RescaleAnswered,
+    StepAdvanced,
+)
 from everstep_contract.facts.member import (
     MemberEvent,
     MemberFormed,
@@ -73,6 +79,8 @@ def _fold_event(view: JobView, fact: Event, now: Moment) -> JobView:
             return _observed(view, fact)
         case PodObserved():
             return fold_evidence.pod_observed(view, fact)
+        case RescaleAnswered():
+            return _rescale_answered(view, fact)
         case NodeObserved():
             return fold_evidence.node_observed(view, fact)
         case WatcherBlinded():
@@ -114,6 +122,15 @@ def _observed(view: JobView, fact: JobObserved) -> JobView:
     return replace(view, observed_gang=fact.gang, known_generation=known)
 
 
+def _rescale_answered(view: JobView, fact: RescaleAnswered) -> JobView:
+    """What the rescaler has just read of the Job counts as much as what the watcher saw."""
+    view = replace(view, rescale_answer=fact)
+    if fact.answer != "done" or fact.size is None or view.observed_gang is None:
+        return view
+    size = {"max_member": fact.size.replicas, "min_member": fact.size.min_available}
+    return replace(view, observed_gang=view.observed_gang.model_copy(update=size))
+
+
 def _ordered(view: JobView, fact: OrderIssued, now: Moment) -> JobView:
     view = replace(view, known_generation=max(view.known_generation, fact.order.generation))
     if not view.is_current(fact.order.generation, fact.order.verdict_id):
@@ -143,6 +160,8 @@ def _recorded(view: JobView, fact: Recorded, now: Moment) -> JobView:
         view = replace(view, incident=fact.incident)
     if new is None:
         return view
+    if new.rescale != (old.rescale if old else None):
+        view = replace(view, rescale_at=now.monotonic)
     if old is not None and old.verdict_id == new.verdict_id:
         changed = old.phase != new.phase
         return replace(view, phase_at=now.monotonic if changed else view.phase_at)

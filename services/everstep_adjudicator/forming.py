@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypedDict, assert_never
 
-from everstep_contract.identity import GangSpec, Seat
+from everstep_contract.identity import Seat
 from everstep_contract.record import (
     Exclusion,
     JobRecord,
@@ -28,15 +28,7 @@ from everstep_runtime.clock import Moment
 from everstep_adjudicator.evidence import PROOF_OF_DEATH, Judgement, silent
 from everstep_adjudicator.model import JobView, MemberView
 from everstep_adjudicator.policy import Policy
-
-
-def gang(view: JobView) -> GangSpec | None:
-    """What the job may run with: the cluster's word, else the record's, else its members'."""
-    if view.observed_gang is not None:
-        return view.observed_gang
-    if view.record is not None and not renamed(view):
-        return view.record.gang
-    return next((member.report.gang for member in _by_age(view)), None)
+from everstep_adjudicator.sizing import by_age, described, goes_with, open_wish, renamed
 
 
 def next_generation(view: JobView) -> int:
@@ -50,7 +42,7 @@ def candidates(view: JobView, policy: Policy, now: Moment) -> tuple[Seat, ...]:
     """Warm members without a seat, alive and unsuspected, longest known first (R19)."""
     excluded = {e.member.incarnation for e in view.record.excluded} if view.record else set()
     found = []
-    for member in _by_age(view):
+    for member in by_age(view):
         incarnation = member.report.member.incarnation
         since = member.ready_since
         if since is None or not admissible(view, member, now):
@@ -70,15 +62,12 @@ def admissible(view: JobView, member: MemberView, now: Moment) -> bool:
         return False
     if who.job_uid in view.deleted_uids:
         return False
+    wish = open_wish(view)
+    if wish is not None and wish.stage == "granted" and goes_with(who, wish.size):
+        return False
     if who.node in view.fenced_nodes or who.node in view.quarantined_nodes:
         return False
     return member.live(now) and not view.standing(who.incarnation)
-
-
-def renamed(view: JobView) -> bool:
-    """Whether the record is of a job that is over, so that its name is free for another uid."""
-    record = view.record
-    return record is not None and (record.phase == "ended" or record.job_uid in view.deleted_uids)
 
 
 def seat_of(member: MemberView) -> Seat:
@@ -90,10 +79,6 @@ def seat_of(member: MemberView) -> Seat:
         store=report.store,
         nproc=report.gang.nproc_per_node,
     )
-
-
-def _by_age(view: JobView) -> list[MemberView]:
-    return sorted(view.members.values(), key=lambda m: (m.first_heard, m.report.member.incarnation))
 
 
 def succession_is_safe(
@@ -148,6 +133,8 @@ class Draft:
     incident: str | None = None
     failures_without_progress: int | None = None
     unspent_generations: int | None = None
+    planned: tuple[Seat, ...] = ()
+    """Who is left out because its pod shall go: nothing is wrong with it, nor with its node."""
 
 
 def record_of(view: JobView, policy: Policy, now: Moment, draft: Draft) -> JobRecord:
@@ -156,7 +143,7 @@ def record_of(view: JobView, policy: Policy, now: Moment, draft: Draft) -> JobRe
     old = view.record if view.record and view.record.job_uid == job_uid else None
     generation = next_generation(view)
     state, phase = _state_and_phase(draft.verdict)
-    spec = gang(view)
+    spec = described(view)
     assert spec is not None, "nobody forms a job that nobody described"
     return JobRecord(
         job=view.job,
@@ -176,6 +163,7 @@ def record_of(view: JobView, policy: Policy, now: Moment, draft: Draft) -> JobRe
         history=old.history if old else (),
         excluded=_excluded(view, policy, now, draft),
         incident=draft.incident,
+        rescale=old.rescale if old else None,
         lease_revision=view.lease_revision,
         **_remembered(view, old, draft, generation),
     )
@@ -276,7 +264,7 @@ def _excluded(view: JobView, policy: Policy, now: Moment, draft: Draft) -> tuple
             member=seat.member, evidence=evidence.get(seat.member.incarnation, ()), since=now.at
         )
         for seat in view.seats
-        if seat.member.incarnation not in present
+        if seat.member.incarnation not in present and seat not in draft.planned
     )
     kept = [e for e in (*newly, *earlier) if e.member.name not in names]
     return tuple(kept[: policy.excluded_limit])

@@ -18,8 +18,9 @@ from everstep_adjudicator import incidents
 from everstep_adjudicator.actions import Decision, Later, Rule
 from everstep_adjudicator.case import Case, listed
 from everstep_adjudicator.evidence import Judgement, hearing
-from everstep_adjudicator.forming import Draft, candidates, gang, record_of, succession_is_safe
+from everstep_adjudicator.forming import Draft, candidates, record_of, succession_is_safe
 from everstep_adjudicator.model import MemberView
+from everstep_adjudicator.sizing import gang
 
 
 def rule_on_losses(case: Case) -> Decision | Later | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Generic, Literal, TypeVar
 
+from everstep_contract.facts.job import RescaleAnswered
 from everstep_contract.facts.member import MemberFormed, MemberLeft, SuspicionReason
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
 from everstep_contract.identity import GangSpec, JobKey, Member, Seat
@@ -138,6 +139,8 @@ class JobView:
     stamps: milestones of this generation, by their authors' clocks.
     incident: as it should be stored; ``filed``: as it is. incident_at: since when we know it.
     last_ended: the incident that ended last.
+    rescale_answer: what the rescaler said last of a wish for another size; rescale_at: when the
+        wish's stage was written.
     """
 
     job: JobKey
@@ -179,6 +182,8 @@ class JobView:
     incident_at: float = 0.0
     incidents_ended: int = 0
     last_ended: IncidentRecord | None = None
+    rescale_answer: RescaleAnswered | None = None
+    rescale_at: float = 0.0
 
     @property
     def seats(self) -> tuple[Seat, ...]:

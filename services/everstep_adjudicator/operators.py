@@ -1,22 +1,28 @@
-"""Operators' commands: each is a new generation, or refused with the reason (R7)."""
+"""Operators' commands: each changes the record, or is refused with the reason (R7)."""
 
-from everstep_contract.queries import ResumeJob, SuspendJob
+from everstep_contract.queries import RescaleJob, ResumeJob, SuspendJob
 from everstep_contract.record import JobRecord
 from everstep_contract.verdicts import AwaitReplacement, Form, Suspend
 
 from everstep_adjudicator.actions import Decision, Refuse
 from everstep_adjudicator.admission import available, new_generation
 from everstep_adjudicator.case import Case
-from everstep_adjudicator.forming import by_operator, gang, succession_is_safe
+from everstep_adjudicator.forming import by_operator, succession_is_safe
+from everstep_adjudicator.rescaling import ask_for
+from everstep_adjudicator.sizing import gang
+
+Command = SuspendJob | ResumeJob | RescaleJob
 
 
-def obey(case: Case, command: SuspendJob | ResumeJob) -> Decision:
-    """An operator's command: a new generation, or the reason why not (R7)."""
+def obey(case: Case, command: Command) -> Decision:
+    """An operator's command: what it makes of the record, or the reason why not (R7)."""
     record = case.view.record
     if record is None or record.phase == "ended":
         return Decision(Refuse(), f"job {command.job} does not run")
     if command.generation != record.generation:
         return Decision(Refuse(), f"the job is at generation {record.generation} by now")
+    if isinstance(command, RescaleJob):
+        return ask_for(case, record, command)
     if isinstance(command, SuspendJob):
         if by_operator(record.verdict):
             return Decision(Refuse(), "the job is suspended already")

@@ -45,6 +45,10 @@ class Policy:
     no_progress_limit: incidents in a row without a newer step before the job is given up.
     finish_seconds: how long the last members may take to finish after the first one did.
     excluded_limit: exclusions kept in a record, newest first.
+    rescale_answer_seconds: how long a wish for another size waits for a rescaler, which looks once
+        a second and may be restarting.
+    rescale_seconds: how long a granted one waits until the Job has the size; the members that left
+        for it are let in again after it.
     """
 
     hearing_seconds: float = 4.0
@@ -74,6 +78,8 @@ class Policy:
     no_progress_limit: int = 3
     finish_seconds: float = 60.0
     excluded_limit: int = 64
+    rescale_answer_seconds: float = 30.0
+    rescale_seconds: float = 600.0
 
     @property
     def durations(self) -> Durations:

@@ -9,7 +9,13 @@ from everstep_bus.errors import TransientBusError
 from everstep_bus.interface import Bus, Proven
 from everstep_contract import subjects
 from everstep_contract.base import Event
-from everstep_contract.facts.job import JobObserved, OrderIssued, PodObserved, StepAdvanced
+from everstep_contract.facts.job import (
+    JobObserved,
+    OrderIssued,
+    PodObserved,
+    RescaleAnswered,
+    StepAdvanced,
+)
 from everstep_contract.facts.member import (
     MemberFormed,
     MemberJoined,
@@ -27,7 +33,7 @@ from everstep_contract.facts.node import (
 )
 from everstep_contract.facts.worker import CollectiveFailed, WorkerExited
 from everstep_contract.layout import EVENTS, JOBS, Consumer
-from everstep_contract.queries import JobStatus, ResumeJob, SuspendJob
+from everstep_contract.queries import JobStatus, RescaleJob, ResumeJob, SuspendJob
 from everstep_runtime.clock import Clock
 from everstep_runtime.health import Readiness
 from everstep_runtime.lease import Lease
@@ -41,7 +47,7 @@ COMPARE_SECONDS: Final = 5.0
 INCIDENTS_SECONDS: Final = 60.0
 """There may be years of them, and they are for people."""
 HEARD: Final[tuple[type[Event], ...]] = (
-    *(JobObserved, OrderIssued, PodObserved, StepAdvanced),
+    *(JobObserved, OrderIssued, PodObserved, RescaleAnswered, StepAdvanced),
     *(MemberJoined, MemberFormed, MemberLeft, MemberSuspected, MemberRecovered, OrderRefused),
     *(WorkerExited, CollectiveFailed),
     *(NodeObserved, NodeQuarantined, NodeReleased, WatcherBlinded, WatcherSighted),
@@ -83,6 +89,7 @@ async def _sit(bus: Bus, court: Court, group: asyncio.TaskGroup, proven: Proven)
         bus.answer(JobStatus, court.status),
         bus.answer(SuspendJob, court.obey),
         bus.answer(ResumeJob, court.obey),
+        bus.answer(RescaleJob, court.obey),
     ):
         group.create_task(_hear_reports(bus, court))
         group.create_task(_repeat(court.compare_records, COMPARE_SECONDS))
