@@ -23,6 +23,7 @@ from everstep_kube.objects import (
     node_state,
     pod_state,
 )
+from everstep_kube.resizing import Resizing
 
 JOBS_PATH: Final = "/apis/batch.volcano.sh/v1alpha1/jobs"
 PODS_PATH: Final = "/api/v1/pods"
@@ -39,6 +40,11 @@ class ClusterApi:
     def guarded(self, may_write: Callable[[], None]) -> "ClusterApi":
         """This API for one that must not write any more once ``may_write`` raises."""
         return ClusterApi(self._client.guarded(may_write))
+
+    @property
+    def sizes(self) -> Resizing:
+        """The sizes of Jobs."""
+        return Resizing(self._client)
 
     async def node(self, name: str) -> NodeState | None:
         """The node, if there is one of that name."""

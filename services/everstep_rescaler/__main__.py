@@ -11,6 +11,7 @@ from everstep_runtime.health import Readiness
 from everstep_runtime.service import run_service
 
 from everstep_rescaler.config import Settings
+from everstep_rescaler.declining import decline
 from everstep_rescaler.service import serve
 
 
@@ -23,6 +24,8 @@ def main() -> int:
             group.create_task(serve(bus, SystemClock(), readiness))
             if settings.cluster == "kubernetes":
                 group.create_task(_keep_cluster(bus, settings))
+            else:
+                group.create_task(decline(bus, SystemClock()))
 
     return run_service("rescaler", start, settings)
 

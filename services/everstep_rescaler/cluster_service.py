@@ -24,6 +24,7 @@ from everstep_rescaler.cluster_model import Change
 from everstep_rescaler.cluster_policy import ClusterPolicy
 from everstep_rescaler.cluster_read import SceneReader
 from everstep_rescaler.hearing import Hearing
+from everstep_rescaler.resizing import SizeDesk
 
 PAUSE_SECONDS: Final = 60.0
 """How long a change that was refused, or that we refrain from, is not tried again."""
@@ -43,6 +44,7 @@ class ClusterHalf:
         self._clock = clock
         self._reader = SceneReader(bus, api, clock, self.hearing, policy)
         self._desk = ClusterDesk(bus, api, clock, act=policy.act)
+        self._sizes = SizeDesk(bus, api.sizes, clock, act=policy.act)
         self._annotated: dict[str, int] = {}
         self._paused: dict[tuple[str, Change], float] = {}
         self._well_since: dict[str, float] = {}
@@ -55,6 +57,9 @@ class ClusterHalf:
             excluded = [exclusion.member for record in records for exclusion in record.excluded]
             self.hearing.know_excluded(excluded)
             for record in records:
+                if record.rescale is not None and record.rescale.is_open:
+                    with _forgiving(f"the size of {record.job}"):
+                        await self._sizes.look(record.job)
                 if record.excluded or self._annotated.get(record.job_uid, 0) < record.generation:
                     with _forgiving(str(record.job)):
                         await self._look_at(record)

@@ -18,7 +18,8 @@ WRITES: Final = Counter(
     "Changes to the cluster, by what they are and what became of them.",
     ["verb", "outcome"],
 )
-for _verb in ("cordon", "taint", "release", "delete_pod", "force_delete_pod", "annotate"):
+_ON_JOBS: Final = ("annotate", "rescale")
+for _verb in ("cordon", "taint", "release", "delete_pod", "force_delete_pod", *_ON_JOBS):
     for _outcome in ("done", "already", "refused"):
         WRITES.labels(_verb, _outcome)
 STAGES: Final = stage_seconds("rescaler", ("ordered",))
