@@ -18,6 +18,7 @@ PLAIN: Final = (
     commands.incident,
     job_commands.suspend,
     job_commands.resume,
+    job_commands.rescale,
     commands.plan,
     commands.preflight,
 )

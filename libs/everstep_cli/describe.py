@@ -17,6 +17,7 @@ from everstep_contract.facts.job import (
     JobObserved,
     OrderIssued,
     PodObserved,
+    RescaleAnswered,
     StepAdvanced,
     VerdictReached,
 )
@@ -56,6 +57,8 @@ def detail_of(event: Event) -> str:
         return _member_detail(event)
     if isinstance(event, NodeObserved):
         return _node_detail(event)
+    if isinstance(event, RescaleAnswered):
+        return f"{event.answer} {event.detail}"
     return _job_detail(event)
 
 

@@ -7,6 +7,8 @@ import typer
 from everstep_cli.options import DEFAULT_NATS_URL, Access, AsJson, Credentials, NatsUrl
 
 Job = Annotated[str, typer.Argument(metavar="NAMESPACE/JOB", help="As `everstep status` has it.")]
+MOST: Final = 100_000
+"""Members of a job."""
 REASON_LETTERS: Final = 1000
 """As many as every message that repeats it has room for."""
 
@@ -64,3 +66,35 @@ def resume(  # noqa: PLR0913  # a command line
 
     wish = Wish(job, reason, None if no_wait else timeout, as_json)
     resume_and_show(Access(nats_url, credentials, None), wish)
+
+
+def rescale(  # noqa: PLR0913  # a command line
+    job: Job,
+    replicas: Annotated[int, typer.Argument(min=1, max=MOST, help="Members that it shall have.")],
+    *,
+    min_available: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=MOST, help="Fewest that it may run with. Default: as now, or REPLICAS."
+        ),
+    ] = None,
+    reason: Annotated[
+        str, typer.Option(callback=_short, help="Why; kept in the job's record.")
+    ] = "asked for",
+    no_wait: NoWait = False,
+    timeout: Within = 120.0,
+    as_json: AsJson = False,
+    nats_url: NatsUrl = DEFAULT_NATS_URL,
+    credentials: Credentials = None,
+) -> None:
+    """Give a job fewer members, or room for more, without losing a step or a healthy member.
+
+    Those on the highest indices leave first, since their pods will go; then the Job changes.
+
+    Exit status 1: it was refused, or is not done in time.
+    """
+    from everstep_cli.rescaling import Wish, rescale_and_show
+
+    within = None if no_wait else timeout
+    wish = Wish(job, replicas, min_available, reason, within, as_json)
+    rescale_and_show(Access(nats_url, credentials, None), wish)

@@ -17,6 +17,7 @@ from everstep_cli.access import ASK_SECONDS, with_bus
 from everstep_cli.going_on import to_go_on
 from everstep_cli.jobs import records
 from everstep_cli.options import Access
+from everstep_cli.rescaling import said_of
 from everstep_cli.terminal import output
 
 UNKNOWN: Final = "unknown: no adjudicator answers"
@@ -36,7 +37,7 @@ def show_status(access: Access, job: str | None, *, as_json: bool) -> None:
         else:
             heading = [Text(ARCHIVE, "yellow")] if access.store else []
             views = [job_view(reply, hint) for reply, hint in jobs]
-            output().print(Group(*heading, *views) if views else "no jobs")
+            output().print(Group(*heading, *views) if views else "no jobs", crop=False)
 
     with_bus(show, access)
 
@@ -57,11 +58,18 @@ def job_view(reply: JobStatusReply, hint: str = "") -> RenderableType:
         rank += seat.nproc
     lines: list[RenderableType] = [Text(heading, "bold"), table]
     lines += [Text(f"open incident {incident.id}", "red") for incident in reply.incidents]
+    if record.rescale is not None and record.rescale.stage != "done":
+        lines.append(_to_copy(said_of(record.rescale)))
     if reply.waiting_for:
         lines.append(Text(f"waits for: {reply.waiting_for}", "yellow"))
     if hint:
-        lines.append(Text(f"to go on: {hint}", "yellow"))
+        lines.append(_to_copy(f"to go on: {hint}"))
     return Group(*lines)
+
+
+def _to_copy(line: str) -> Text:
+    """One line however wide the terminal is: it may have a command in it."""
+    return Text(line, "yellow", no_wrap=True, overflow="ignore")
 
 
 async def _status_of(bus: Bus, record: JobRecord) -> JobStatusReply:

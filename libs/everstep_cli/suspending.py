@@ -100,7 +100,7 @@ def _show(wish: Wish, reply: JobStatusReply, *, reached: bool) -> None:
         }
         sys.stdout.write(json.dumps(document) + "\n")
     elif reached or wish.wait_seconds is None:
-        output().print(_line(reply), markup=False, highlight=False)
+        output().print(_line(reply), markup=False, highlight=False, soft_wrap=True)
 
 
 def _line(reply: JobStatusReply) -> str:

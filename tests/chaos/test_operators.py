@@ -1,26 +1,20 @@
 """Operators' commands on a job of real agents, ruled on and ordered by the services' processes."""
 
-import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from everstep_bus.nats.credentials import role_seed_path
 from everstep_contract.facts.job import VerdictReached
-from everstep_contract.layout import JOBS
-from everstep_contract.record import JobRecord
 from support.agent_fleet import JOB, Fleet
 from support.agent_home import FAKE_WORKER
+from support.operators import Operator
 from support.polling import eventually
 from support.service_processes import service_process, settings_of
 
-COMMAND_SECONDS = 60
 WHY = ("--reason", "maintenance of rack a")
 
 
@@ -29,48 +23,7 @@ class Site:
     """Three agents whose job runs, and an operator."""
 
     fleet: Fleet
-
-    async def everstep(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command as the operator."""
-        seed = role_seed_path(self.fleet.credentials, "operator")
-        access = ("--nats-url", self.fleet.server.url, "--credentials", str(seed))
-        command = [sys.executable, "-m", "everstep_cli", *arguments, *access]
-        return await asyncio.to_thread(
-            subprocess.run,
-            command,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
-
-    async def said(self, *arguments: str) -> str:
-        """What a command prints that succeeds."""
-        done = await self.everstep(*arguments)
-        assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout
-
-    async def complaint(self, *arguments: str) -> str:
-        """The one line of a command that fails."""
-        done = await self.everstep(*arguments)
-        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-        return done.stderr
-
-    async def record(self) -> JobRecord:
-        entry = await self.fleet.bus.kv(JOBS).get(JOB.token)
-        assert entry is not None
-        assert entry.value is not None
-        return entry.value
-
-    async def resumed(self, members: int) -> None:
-        """Wait until so many members step."""
-
-        async def there() -> bool:
-            entry = await self.fleet.bus.kv(JOBS).get(JOB.token)
-            record = entry.value if entry else None
-            return bool(record and record.phase == "resumed" and len(record.seats) == members)
-
-        await eventually(there, what=f"no {members} members step")
+    operator: Operator
 
     def steps(self) -> list[int]:
         """Completed steps of each member's worker, by its own notes."""
@@ -99,54 +52,63 @@ async def site(agents: Fleet, tmp_path: Path) -> AsyncIterator[Site]:
         for index in range(3):
             home = str(tmp_path / f"trainer-{index}")
             await agents.start_script("--nnodes", "2:3", str(FAKE_WORKER), "steps", home)
-        found = Site(agents)
-        await found.resumed(3)
+        found = Site(agents, Operator(url, credentials, agents.bus, JOB))
+        await found.operator.resumed(3)
         yield found
 
 
 async def test_a_suspended_job_keeps_its_processes_and_goes_on_where_it_stood(site: Site) -> None:
-    before = site.pids()
-    said = json.loads(await site.said("suspend", str(JOB), *WHY, "--json"))
+    before, operator = site.pids(), site.operator
+    said = json.loads(await operator.said("suspend", str(JOB), *WHY, "--json"))
     assert (said["state"], said["members"], said["parked"]) == ("hold", 3, 3)
     held = site.steps()
     assert said["step"] - max(held) in (0, 1)  # the note of a step comes after it
-    shown = await site.said("status", JOB.name)
+    shown = await operator.said("status", JOB.name)
     assert "operator: maintenance of rack a" in shown
     assert site.steps() == held  # a command later, which takes longer than a hundred steps
-    again = await site.complaint("suspend", str(JOB), *WHY)
+    again = await operator.complaint("suspend", str(JOB), *WHY)
     assert again == "everstep: refused: the job is suspended already\n"
-    line = await site.said("resume", str(JOB), *WHY)
+    line = await operator.said("resume", str(JOB), *WHY)
     assert line.startswith("goes on with step ")
     assert line.endswith(f"generation {said['generation'] + 1}; 3 members\n")
     await eventually(lambda: min(site.steps()) > max(held))
     assert site.pids() == before
-    record = await site.record()
+    record = await operator.record()
     assert (record.failures_without_progress, record.incident, record.excluded) == (0, None, ())
-    refused = await site.complaint("resume", str(JOB), *WHY)
+    refused = await operator.complaint("resume", str(JOB), *WHY)
     assert refused == "everstep: refused: the job is not suspended\n"
 
 
 async def test_a_suspended_job_that_loses_a_member_holds_on_and_resumes_without_it(
     site: Site,
 ) -> None:
-    line = await site.said("suspend", JOB.name, *WHY)
+    operator = site.operator
+    line = await operator.said("suspend", JOB.name, *WHY)
     assert line.startswith("suspended at step ")
     assert line.endswith("3 members hold their state in memory\n")
     held = site.steps()
     site.fleet.agents[1].send_signal(signal.SIGKILL)
 
     async def left_out() -> bool:
-        record = await site.record()
+        record = await operator.record()
         return len(record.seats) == 2 and record.verdict.kind == "suspend"
 
     await eventually(left_out)
     await eventually(lambda: [site.fleet.phases()[i][0] for i in (0, 2)] == ["holding"] * 2)
     assert site.steps() == held
-    assert (await site.record()).failures_without_progress == 0
-    line = await site.said("resume", JOB.name, *WHY)
+    assert (await operator.record()).failures_without_progress == 0
+    line = await operator.said("resume", JOB.name, *WHY)
     assert line.endswith("; 2 members\n")
     await eventually(lambda: site.steps()[0] > held[0] and site.steps()[2] > held[2])
     for index in (0, 2):
         os.kill(site.fleet.pids(index)[0], 0)
     kinds = [fact.verdict.kind for fact in site.fleet.events(VerdictReached)]
     assert kinds == ["form", "suspend", "suspend", "form"]
+
+
+async def test_without_a_cluster_a_rescale_is_refused_with_what_to_do_by_hand(site: Site) -> None:
+    line = await site.operator.complaint("rescale", str(JOB), "2")
+    assert "refused: the rescaler has no cluster" in line
+    assert "kubectl -n team.a patch jobs.batch.volcano.sh llama.ft --type=json -p '[" in line
+    assert (await site.operator.record()).generation == 1
+    assert line.removeprefix("everstep: ").strip() in await site.operator.said("status", JOB.name)
