@@ -79,14 +79,13 @@ class JobRecord(Model):
         default=(), description="Its incarnations: one of them must have left it (R21)."
     )
     resumed_generation: Generation = Field(
-        default=0,
-        description="Newest generation known to have completed a step; later ones that an operator "
-        "suspended or resumed count as such, for the restart budget.",
+        default=0, description="Newest generation known to have completed a step."
     )
     unspent_generations: int = Field(
         default=0,
         ge=0,
-        description="Of those since then, how many followed planned leaves alone (EC-54).",
+        description="Of those since then, how many followed planned leaves alone (EC-54), or held "
+        "and went on by an operator's word: the restart budget is not for these.",
     )
     rescale: Rescale | None = Field(
         default=None, description="The newest wish for another size, open or over."

@@ -195,18 +195,19 @@ def _remembered(view: JobView, old: JobRecord | None, draft: Draft, generation: 
             resumed_generation=generation - 1,
         )
     ruled_on_failure = failures is not None
-    asked = not ruled_on_failure and (by_operator(old.verdict) or by_operator(draft.verdict))
+    unspent = draft.unspent_generations
+    if unspent is None:
+        held = by_operator(old.verdict) or by_operator(draft.verdict)
+        unspent = old.unspent_generations + (generation - old.generation if held else 0)
     return _Remembered(
         failures_without_progress=failures
         if failures is not None
         else old.failures_without_progress,
-        unspent_generations=old.unspent_generations
-        if draft.unspent_generations is None
-        else draft.unspent_generations,
+        unspent_generations=unspent,
         failed_at_step=view.highest_step if ruled_on_failure else old.failed_at_step,
         formed_generation=old.formed_generation,
         formed_by=old.formed_by,
-        resumed_generation=old.resumed_generation + (generation - old.generation if asked else 0),
+        resumed_generation=old.resumed_generation,
     )
 
 
