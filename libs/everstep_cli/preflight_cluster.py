@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +32,7 @@ def fetched(job: str, kubeconfig: Path | None) -> str:
     except ImportError as error:
         raise CommandError(f"--from-cluster needs the services extra: {error}") from None
     try:
-        objects = asyncio.run(_objects(namespace, name, kubeconfig or _usual(os.environ)))
+        objects = asyncio.run(_objects(namespace, name, kubeconfig))
     except KubeError as error:
         raise UnreadableError(f"cluster:{job}", str(error)) from None
     return yaml.safe_dump_all(objects, sort_keys=False)
@@ -43,7 +42,7 @@ async def _objects(namespace: str, name: str, kubeconfig: Path | None) -> list[A
     from everstep_kube.client import Request, connect
 
     jobs = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs"
-    async with connect(kubeconfig, user_agent="everstep-preflight") as client:
+    async with connect(_files(kubeconfig), user_agent="everstep-preflight") as client:
         found = [await client.call(Request("GET", f"{jobs}/{name}"))]
         for version, (kind, plural) in _BESIDE.items():
             path = f"/apis/{version}/namespaces/{namespace}/{plural}"
@@ -55,8 +54,9 @@ async def _objects(namespace: str, name: str, kubeconfig: Path | None) -> list[A
     return found
 
 
-def _usual(environ: Mapping[str, str]) -> Path | None:
-    """Where kubectl looks; None is the pod's own service account."""
-    named = environ.get("KUBECONFIG", "").split(os.pathsep)[0]
-    path = Path(named) if named else Path.home() / ".kube" / "config"
-    return path if path.exists() else None
+def _files(named: Path | None) -> tuple[Path, ...]:
+    """Where kubectl looks; none is the pod's own service account."""
+    from everstep_kube.kubeconfig import kubeconfig_files
+
+    usual = Path.home() / ".kube" / "config"
+    return kubeconfig_files(named, os.environ) or ((usual,) if usual.exists() else ())

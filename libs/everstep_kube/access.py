@@ -6,25 +6,28 @@ else replaces, so they are read once a minute, and at once when the server refus
 
 import asyncio
 import hashlib
+import os
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
+import yaml
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
-from yaml import YAMLError
 
 from everstep_kube.errors import KubeConfigError
+from everstep_kube.kubeconfig import VARIABLE
 
 REFRESH_SECONDS: Final = 60.0
 SPACING_SECONDS: Final = 1.0
 """The least time between two readings: a plugin may be a program that takes a while."""
 LOAD_SECONDS: Final = 15.0
 _UNUSABLE: Final = (
-    *(ConfigException, YAMLError, OSError),
+    *(ConfigException, yaml.YAMLError, OSError),
     *(ValueError, LookupError, TypeError, AttributeError),
 )
 
@@ -49,9 +52,9 @@ class Access:
 class Entrance:
     """Keeps the access to one cluster current."""
 
-    def __init__(self, kubeconfig: Path | None) -> None:
-        """Without ``kubeconfig`` the pod's service account is used."""
-        self._kubeconfig = kubeconfig
+    def __init__(self, kubeconfig: Sequence[Path]) -> None:
+        """Without any file the pod's service account is used."""
+        self._kubeconfig = tuple(kubeconfig)
         self._access: Access | None = None
         self._read_at = 0.0
         self._reading = asyncio.Lock()
@@ -99,25 +102,38 @@ class Entrance:
                 configuration = await _configuration(self._kubeconfig)
             return _access(configuration, self._access)
         except _UNUSABLE as error:
-            where = str(self._kubeconfig) if self._kubeconfig else "this pod's service account"
+            files = ", ".join(map(str, self._kubeconfig))
+            where = files or f"this pod's service account ({VARIABLE} names no file)"
             raise KubeConfigError(f"no cluster by {where}: {error}") from error
 
 
-async def _configuration(kubeconfig: Path | None) -> Configuration:
+async def _configuration(kubeconfig: tuple[Path, ...]) -> Configuration:
     configuration = Configuration()
     in_file: Any = load_kube_config  # the client has no type hints for these two
     in_pod: Any = load_incluster_config
-    if kubeconfig is None:
+    if not kubeconfig:
         in_pod(client_configuration=configuration, try_refresh_token=False)
         return configuration
+    there = [path for path in kubeconfig if path.exists()]
+    if not there:
+        raise ConfigException("no such file")
     loader = await in_file(
-        config_file=str(kubeconfig), client_configuration=configuration, persist_config=False
+        config_file=os.pathsep.join(map(str, there)),
+        context=_first_context(there),
+        client_configuration=configuration,
+        persist_config=False,
     )
     user = loader._user  # the loader swallows it when a plugin fails
     plugin_failed = user and "exec" in user and not configuration.api_key
     if plugin_failed and not configuration.cert_file:
         raise ConfigException("its credential plugin gave none")
     return configuration
+
+
+def _first_context(files: Sequence[Path]) -> str | None:
+    """As kubectl chooses; the loader would obey the last file that names one."""
+    said = ((yaml.safe_load(path.read_text()) or {}).get("current-context") for path in files)
+    return next(filter(None, said), None)
 
 
 def _access(configuration: Configuration, before: Access | None) -> Access:

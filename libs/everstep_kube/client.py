@@ -71,13 +71,15 @@ class Request:
 
 
 @asynccontextmanager
-async def connect(kubeconfig: Path | None, *, user_agent: str) -> AsyncIterator["KubeClient"]:
+async def connect(
+    kubeconfig: Path | Sequence[Path] | None, *, user_agent: str
+) -> AsyncIterator["KubeClient"]:
     """A client while the context is open; without ``kubeconfig`` the pod's service account.
 
     Raises:
         KubeConfigError: Neither leads to a cluster.
     """
-    entrance = Entrance(kubeconfig)
+    entrance = Entrance((kubeconfig,) if isinstance(kubeconfig, Path) else kubeconfig or ())
     await entrance.access()
     headers = {"User-Agent": user_agent, "Accept": "application/json"}
     async with aiohttp.ClientSession(

@@ -51,11 +51,12 @@ async def _sing(canary: ServiceClient, url: str, seed_path: Path | None) -> None
 async def _watch_cluster(bus: Bus, settings: Settings, duty: Duty) -> None:
     await asyncio.to_thread(importlib.import_module, "everstep_node_watcher.cluster_service")
     from everstep_kube.client import connect as connect_cluster  # only here: it takes long
+    from everstep_kube.kubeconfig import kubeconfig_files
 
     from everstep_node_watcher.cluster_service import serve_cluster
 
-    opened = connect_cluster(settings.kubeconfig_path, user_agent="everstep-node-watcher/1")
-    async with opened as client:
+    files = kubeconfig_files(settings.kubeconfig_path, os.environ)
+    async with connect_cluster(files, user_agent="everstep-node-watcher/1") as client:
         await serve_cluster(bus, client, duty)
 
 

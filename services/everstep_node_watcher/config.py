@@ -22,7 +22,7 @@ class Settings(ServiceSettings):
     node: Name = Field(default_factory=socket.gethostname, description="Where this one runs.")
     cluster: Literal["none", "kubernetes"] = "none"
     kubeconfig_path: Path | None = Field(
-        default=None, description="None: the pod's service account."
+        default=None, description="None: as KUBECONFIG says, else the pod's service account."
     )
     inventory_seconds: float = Field(default=2.0, gt=0)
     reassert_seconds: float = Field(default=3.0, gt=0)

@@ -33,11 +33,13 @@ def main() -> int:
 async def _keep_cluster(bus: Bus, settings: Settings) -> None:
     await asyncio.to_thread(importlib.import_module, "everstep_rescaler.cluster_service")
     from everstep_kube.client import connect  # only here: Kubernetes takes long to import
+    from everstep_kube.kubeconfig import kubeconfig_files
     from everstep_kube.writing import ClusterApi
 
     from everstep_rescaler.cluster_service import serve_cluster
 
-    async with connect(settings.kubeconfig_path, user_agent="everstep-rescaler/1") as client:
+    files = kubeconfig_files(settings.kubeconfig_path, os.environ)
+    async with connect(files, user_agent="everstep-rescaler/1") as client:
         policy, holder = settings.cluster_policy(), settings.instance
         await serve_cluster(bus, ClusterApi(client), policy, SystemClock(), holder=holder)
 

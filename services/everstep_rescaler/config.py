@@ -17,7 +17,7 @@ class Settings(ServiceSettings):
         default="observe", description="Whether the cluster is written to, or only told about."
     )
     kubeconfig_path: Path | None = Field(
-        default=None, description="None: the pod's service account."
+        default=None, description="None: as KUBECONFIG says, else the pod's service account."
     )
     agent_silent_seconds: float = Field(default=3.0, gt=0)
     quarantine_silence_seconds: float = Field(default=60.0, gt=0)
