@@ -61,10 +61,17 @@ async def refusal(
     details = said.get("details")
     causes = details.get("causes") if isinstance(details, dict) else None
     reasons = [str(cause.get("reason")) for cause in causes or () if isinstance(cause, dict)]
-    reason, message = str(said.get("reason") or ""), str(said.get("message") or "")
+    reason, message = str(said.get("reason") or ""), _message(said, causes)
     if status == 422 and tests and not reasons:
         return error_of(request, 409, f"a tested value is not as expected: {message}")
     return _with_wish(error_of(request, status, message, reason=reason, causes=reasons), response)
+
+
+def _message(said: dict[str, Any], causes: Any) -> str:
+    """What the Status says, with what its causes add, e.g. which disruption budget is spent."""
+    added = [str(cause.get("message") or "") for cause in causes or () if isinstance(cause, dict)]
+    message = str(said.get("message") or "")
+    return " ".join((message, *(one for one in added if one and one not in message)))
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float:

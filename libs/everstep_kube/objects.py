@@ -20,6 +20,10 @@ JOB_NAME_LABEL: Final = "volcano.sh/job-name"
 GENERATION_ANNOTATION: Final = "everstep.dev/generation"
 WORKERS_ANNOTATION: Final = "everstep.dev/nproc-per-node"
 CORDON_ANNOTATION: Final = "everstep.dev/cordoned-by"
+INCIDENT_ANNOTATION: Final = "everstep.dev/quarantine-incident"
+REASON_ANNOTATION: Final = "everstep.dev/quarantine-reason"
+SINCE_ANNOTATION: Final = "everstep.dev/quarantined-since"
+ON_BEHALF_ANNOTATION: Final = "everstep.dev/quarantined-for"
 MOST_MEMBERS: Final = 100_000
 """As many as `GangSpec` admits; what a manifest says beyond its bounds is taken for the bound."""
 MOST_WORKERS: Final = 1024

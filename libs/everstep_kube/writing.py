@@ -6,16 +6,23 @@ at. Pods and Jobs carry their uid: names are used again within milliseconds.
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Literal
 
 from everstep_contract.identity import JobKey
 
 from everstep_kube.client import JSON_PATCH, MERGE_PATCH, Json, KubeClient, Request
 from everstep_kube.errors import ConflictError, NotFoundError
+from everstep_kube.events import Saying, say
 from everstep_kube.node_words import QUARANTINE_TAINT
 from everstep_kube.objects import (
     CORDON_ANNOTATION,
     GENERATION_ANNOTATION,
+    INCIDENT_ANNOTATION,
+    ON_BEHALF_ANNOTATION,
+    REASON_ANNOTATION,
+    SINCE_ANNOTATION,
     JobState,
     NodeState,
     PodState,
@@ -28,7 +35,22 @@ from everstep_kube.resizing import Resizing
 JOBS_PATH: Final = "/apis/batch.volcano.sh/v1alpha1/jobs"
 PODS_PATH: Final = "/api/v1/pods"
 NODES_PATH: Final = "/api/v1/nodes"
+OUR_ANNOTATIONS: Final = (
+    *(CORDON_ANNOTATION, INCIDENT_ANNOTATION, REASON_ANNOTATION),
+    *(SINCE_ANNOTATION, ON_BEHALF_ANNOTATION),
+)
+"""What `ClusterApi.quarantine` writes on a node, and `ClusterApi.release` takes away."""
 Written = Literal["done", "already"]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a quarantined node says of its quarantine, to whoever describes it."""
+
+    incident: str
+    reason: str
+    since: str
+    on_behalf_of: str
 
 
 class ClusterApi:
@@ -77,32 +99,42 @@ class ClusterApi:
         return "done"
 
     async def annotate_job(self, job: JobState, generation: int) -> Written:
-        """Write the generation on the Job: it survives the loss of the bus (R5).
+        """Write the generation on the Job as it was read: it survives the loss of the bus (R5).
 
-        ``already``: the Job is gone, or its name belongs to another now.
+        ``already``: the Job is gone.
+
+        Raises:
+            ConflictError: It has changed since, or another has its name: read it again.
         """
         metadata: Json = {
             "uid": job.uid,
+            "resourceVersion": job.resource_version,
             "annotations": {GENERATION_ANNOTATION: str(generation)},
         }
         try:
             await self._patch(_job_path(job.job), {"metadata": metadata})
-        except (NotFoundError, ConflictError):
+        except NotFoundError:
             return "already"
         return "done"
 
-    async def quarantine(self, node: NodeState, incident: str) -> None:
-        """Cordon and taint the node as it was read, and note whether the cordon is ours.
+    async def quarantine(self, node: NodeState, mark: Mark) -> None:
+        """Cordon and taint the node as it was read, and note why and whether the cordon is ours.
 
         Raises:
             ConflictError: It has changed since: read it again, decide again.
         """
-        taint = {"key": QUARANTINE_TAINT, "value": _label(incident), "effect": "NoSchedule"}
-        metadata: Json = {"resourceVersion": node.resource_version}
+        taint = {"key": QUARANTINE_TAINT, "value": _label(mark.incident), "effect": "NoSchedule"}
+        annotations = {
+            INCIDENT_ANNOTATION: mark.incident,
+            REASON_ANNOTATION: mark.reason,
+            SINCE_ANNOTATION: mark.since,
+            ON_BEHALF_ANNOTATION: mark.on_behalf_of,
+        }
         spec: Json = {"taints": [*_others(node), taint]}
         if not node.unschedulable:
-            metadata["annotations"] = {CORDON_ANNOTATION: _label(incident)}
+            annotations[CORDON_ANNOTATION] = _label(mark.incident)
             spec["unschedulable"] = True
+        metadata = {"resourceVersion": node.resource_version, "annotations": annotations}
         await self._patch(f"{NODES_PATH}/{node.name}", {"metadata": metadata, "spec": spec})
 
     async def release(self, node: NodeState) -> None:
@@ -113,7 +145,7 @@ class ClusterApi:
         """
         metadata: Json = {
             "resourceVersion": node.resource_version,
-            "annotations": {CORDON_ANNOTATION: None},
+            "annotations": dict.fromkeys(OUR_ANNOTATIONS),
         }
         spec: Json = {"taints": list(_others(node)) or None}
         if node.cordoned_by:
@@ -140,6 +172,10 @@ class ClusterApi:
         except (NotFoundError, ConflictError):
             return "already"
         return "done"
+
+    async def say(self, saying: Saying, at: datetime) -> None:
+        """Make an Event, unless it is there already: one and the same crash makes no two."""
+        await say(self._client, saying, at)
 
     async def create(self, path: str, body: Json) -> Json:
         """Create an object, with a single try: an answer may be lost after it was made.

@@ -5,7 +5,7 @@ pod is deleted only when it is dead or long silent, by force only when its host 
 and a node is cordoned only on hardware evidence, repetition or lasting silence.
 """
 
-from typing import Final
+from typing import Final, Literal
 
 from everstep_contract.record import JobRecord, NodeRecord, QuarantineCause
 from everstep_contract.verdicts import EvidenceKind
@@ -35,7 +35,9 @@ KERNEL_LIVES: Final[frozenset[EvidenceKind]] = frozenset(
 def decide_cluster(scene: Scene, policy: ClusterPolicy) -> tuple[Change, ...]:
     """Changes that are due now, in the order in which to make them.
 
-    The quarantine comes before the deletion, or the pod's successor lands on the same node.
+    A pod is deleted only once the quarantine of its node is in force, or its successor lands on
+    the same bad machine (EC-22). Where the quarantine is not made, the pod is left as it is. Who
+    only observes tells both, as if the first were made.
     """
     record = scene.record
     if scene.job is None or scene.job.uid != record.job_uid or record.phase == "ended":
@@ -45,11 +47,17 @@ def decide_cluster(scene: Scene, policy: ClusterPolicy) -> tuple[Change, ...]:
         changes.append(Annotate(record.job_uid, record.generation))
     seated = {seat.member.pod_uid for seat in record.seats}
     lost = [one for one in scene.lost if one.member.pod_uid not in seated]
-    changes += _quarantines(scene, lost, policy)
+    quarantines = _quarantines(scene, lost, policy)
+    changes += quarantines
+    told = {one.node for one in quarantines if isinstance(one, Quarantine) and not policy.act}
     for one in lost:
-        if (deletion := _deletion(record, one, policy)) is not None:
-            policies = scene.job.restarts_on_deletion
-            changes.append(Refrain(f"delete {deletion.pod}", policies) if policies else deletion)
+        deletion = _deletion(record, one, policy)
+        if deletion is None:
+            continue
+        if scene.job.restarts_on_deletion:
+            changes.append(_spared(deletion, one, scene.job.restarts_on_deletion))
+        elif one.member.node in told or not _would_come_back(one, policy):
+            changes.append(deletion)
     return tuple(changes)
 
 
@@ -57,16 +65,49 @@ def _quarantines(scene: Scene, lost: list[Lost], policy: ClusterPolicy) -> list[
     changes: list[Change] = []
     nodes: set[str] = set()
     for one in lost:
-        cause = _cause(one, policy)
-        if cause is None or one.node is None or one.node.name in nodes or _settled(one):
+        cause = _due_cause(one, policy)
+        if cause is None or one.node is None or one.node.name in nodes:
             continue
-        if scene.quarantined + len(nodes) >= policy.max_quarantined:
-            limit = f"{policy.max_quarantined} nodes are quarantined already"
-            changes.append(Refrain(f"quarantine {one.node.name}", limit))
-            continue
-        nodes.add(one.node.name)
-        changes.append(Quarantine(one.node.name, one.node.boot_id, one.incident, cause))
+        node, reason = one.node, _words(cause, one, policy)
+        nodes.add(node.name)
+        if scene.quarantined + len(nodes) > policy.max_quarantined:
+            why = brake(policy)
+            changes.append(Refrain("taint", node.name, node.uid, one.incident, reason, why))
+        else:
+            changes.append(Quarantine(node.name, node.boot_id, one.incident, cause, reason))
     return changes
+
+
+def brake(policy: ClusterPolicy) -> str:
+    """Why no more nodes are quarantined, and what to do about it."""
+    limit = f"{policy.max_quarantined} nodes are quarantined already"
+    return f"{limit}: release one, or raise EVERSTEP_MAX_QUARANTINED_NODES"
+
+
+def _spared(deletion: DeletePod, lost: Lost, policies: str) -> Refrain:
+    """A deletion that would restart the whole job (EC-08); `everstep preflight` finds it before."""
+    verb: Literal["delete_pod", "force_delete_pod"] = (
+        "force_delete_pod" if deletion.force else "delete_pod"
+    )
+    why = f"the Job's policy {policies} would restart more than this pod: make it without"
+    return Refrain(verb, deletion.pod, deletion.pod_uid, lost.incident, deletion.reason, why)
+
+
+def _due_cause(lost: Lost, policy: ClusterPolicy) -> QuarantineCause | None:
+    """Why the node should be quarantined and is not; None also after somebody ended it."""
+    return None if _settled(lost) else _cause(lost, policy)
+
+
+def _would_come_back(lost: Lost, policy: ClusterPolicy) -> bool:
+    """Whether the pod's successor could be put on the very node that is due for quarantine."""
+    node = lost.node
+    takes_pods = (
+        node is not None
+        and node.ready == "True"
+        and not node.unschedulable
+        and node.quarantined_by is None
+    )
+    return takes_pods and _due_cause(lost, policy) is not None
 
 
 def _cause(lost: Lost, policy: ClusterPolicy) -> QuarantineCause | None:
@@ -75,15 +116,39 @@ def _cause(lost: Lost, policy: ClusterPolicy) -> QuarantineCause | None:
     if lost.failures >= policy.repetition:
         return "repetition"
     silent = lost.node_silent_seconds >= policy.quarantine_silence_seconds
-    return "silence" if silent and not lost.evidence & KERNEL_LIVES else None
+    return "silence" if silent and not _lives(lost) else None
+
+
+def _lives(lost: Lost) -> bool:
+    """Whether the machine shows life, or has nobody on it who could: its silence says nothing."""
+    node, pod = lost.node, lost.pod
+    if lost.evidence & KERNEL_LIVES:
+        return True
+    if node is None or node.ready != "True":
+        return False
+    rebooted = bool(lost.boot_id and node.boot_id) and node.boot_id != lost.boot_id
+    ended = pod is None or pod.uid != lost.member.pod_uid or pod.terminated
+    return rebooted or ended
+
+
+def _words(cause: QuarantineCause, lost: Lost, policy: ClusterPolicy) -> str:
+    """The cause in words that do not change from look to look."""
+    member = lost.member.name
+    if cause == "hardware":
+        return f"a hardware fault under {member}"
+    if cause == "repetition":
+        hours = policy.repetition_seconds / 3600
+        return f"{policy.repetition} or more incidents within {hours:g} h, the last of {member}"
+    return f"{policy.quarantine_silence_seconds:g} s without a sign of life, {member} on it is lost"
 
 
 def _settled(lost: Lost) -> bool:
     """Whether a quarantine is in force, or this incident's was ended and a new fault must come."""
     known = lost.node_record
-    return known is not None and (
-        known.quarantined_by is not None or known.released_from == lost.incident
-    )
+    if known is None:
+        return False
+    ended = lost.incident in (known.released_from, *known.released_before)
+    return known.quarantined_by is not None or ended
 
 
 def _deletion(record: JobRecord, lost: Lost, policy: ClusterPolicy) -> DeletePod | None:

@@ -1,6 +1,7 @@
 """What the cluster half reasons about: excluded members, and what may be done about each."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from everstep_contract.identity import Member
 from everstep_contract.record import JobRecord, NodeRecord, QuarantineCause
@@ -12,8 +13,10 @@ from everstep_kube.objects import JobState, NodeState, PodState
 class Lost:
     """An excluded member, and all that is known of its pod and its node now.
 
-    ``pod`` is whatever has the pod's name now, which may be its successor. Silences are seconds
-    since anything in the pod, or on the node, reported; never counted before we first knew.
+    ``pod`` is whatever has the pod's name now, which may be its successor. ``boot_id`` is the
+    node's as we first saw it after the exclusion: another one since means that it was rebooted.
+    Silences are seconds since anything in the pod, or on the node, reported; never counted before
+    we first knew.
     """
 
     member: Member
@@ -25,6 +28,7 @@ class Lost:
     silent_seconds: float
     node_silent_seconds: float
     failures: int
+    boot_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,13 @@ class Annotate:
 
 @dataclass(frozen=True)
 class Quarantine:
-    """Cordon and taint the node, as long as it is in the same life."""
+    """Cordon and taint the node, as long as it is in the same life; the reason is for people."""
 
     node: str
     boot_id: str
     incident: str
     cause: QuarantineCause
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -68,9 +73,13 @@ class DeletePod:
 
 @dataclass(frozen=True)
 class Refrain:
-    """What would be due and is not done, and why; for people."""
+    """What would be due and is not done, and ``why``; for people."""
 
-    what: str
+    verb: Literal["taint", "delete_pod", "force_delete_pod"]
+    target: str
+    uid: str
+    incident: str
+    reason: str
     why: str
 
 
@@ -79,7 +88,8 @@ Change = Annotate | Quarantine | DeletePod | Refrain
 
 @dataclass(frozen=True)
 class Release:
-    """Undo the quarantine of a node, for this reason."""
+    """Undo the quarantine of a node, for this reason; ``by`` names the person who asked."""
 
     node: str
     reason: str
+    by: str = ""

@@ -18,6 +18,8 @@ class ClusterPolicy:
         max_quarantined: Nodes that may be quarantined at a time.
         fence_margin_seconds: A forced deletion waits so much longer than an agent takes to fence
             itself (R24).
+        eviction_pause_seconds: An eviction that a disruption budget forbids is tried again so
+            much later.
         well_seconds: A quarantine by silence ends when its node has been well for so long.
     """
 
@@ -31,3 +33,4 @@ class ClusterPolicy:
     max_quarantined: int = 3
     fence_margin_seconds: float = 15.0
     well_seconds: float = 30.0
+    eviction_pause_seconds: float = 5.0

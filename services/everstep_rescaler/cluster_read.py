@@ -6,17 +6,14 @@ Every read is made anew for every look, so that a look just before a write sees 
 from datetime import timedelta
 from typing import Final
 
-from everstep_bus.interface import Bus
 from everstep_contract.identity import JobKey, Member
 from everstep_contract.layout import INCIDENTS, JOBS, NODES
 from everstep_contract.names import encode_name
 from everstep_contract.record import Exclusion, IncidentRecord, JobRecord, NodeRecord
-from everstep_kube.writing import ClusterApi
-from everstep_runtime.clock import Clock
 
 from everstep_rescaler.cluster_model import Lost, Scene
-from everstep_rescaler.cluster_policy import ClusterPolicy
 from everstep_rescaler.hearing import Hearing
+from everstep_rescaler.house import House
 
 COUNTED_VERDICTS: Final = frozenset({"shrink", "swap", "await_replacement"})
 """Verdicts on lost members; a worker's own fault says nothing of the node."""
@@ -25,14 +22,12 @@ COUNTED_VERDICTS: Final = frozenset({"shrink", "swap", "await_replacement"})
 class SceneReader:
     """Looks at a job through the bus and the cluster's API."""
 
-    def __init__(
-        self, bus: Bus, api: ClusterApi, clock: Clock, hearing: Hearing, policy: ClusterPolicy
-    ) -> None:
-        self._bus = bus
-        self._api = api
-        self._clock = clock
+    def __init__(self, house: House, hearing: Hearing) -> None:
+        self._bus = house.bus
+        self._api = house.api
+        self._clock = house.clock
+        self._policy = house.policy
         self._hearing = hearing
-        self._policy = policy
 
     async def read(self, job: JobKey) -> Scene | None:
         """The scene as it is now; None if the job has no record.
@@ -70,17 +65,22 @@ class SceneReader:
         self, record: JobRecord, exclusion: Exclusion, incidents: tuple[IncidentRecord, ...]
     ) -> Lost:
         member = exclusion.member
-        known = await self._bus.kv(NODES).get(encode_name(member.node))
+        entry = await self._bus.kv(NODES).get(encode_name(member.node))
+        known = entry.value if entry else None
+        node = await self._api.node(member.node)
+        if node is not None:
+            self._hearing.know_boot(member, node.boot_id)
         return Lost(
             member=member,
             evidence=frozenset(evidence.kind for evidence in exclusion.evidence),
             incident=_incident_of(member, incidents) or record.incident or member.incarnation,
             pod=await self._api.pod(record.job.namespace, member.name),
-            node=await self._api.node(member.node),
-            node_record=known.value if known else None,
+            node=node,
+            node_record=known,
             silent_seconds=self._hearing.pod_silence_seconds(member),
             node_silent_seconds=self._hearing.node_silence_seconds(member),
-            failures=sum(_lost_a_member_on(member.node, incident) for incident in incidents),
+            failures=failures_on(member.node, incidents, known),
+            boot_id=self._hearing.boot_of(member),
         )
 
 
@@ -95,6 +95,13 @@ def _incident_of(member: Member, incidents: tuple[IncidentRecord, ...]) -> str |
         ),
         None,
     )
+
+
+def failures_on(node: str, incidents: tuple[IncidentRecord, ...], known: NodeRecord | None) -> int:
+    """Incidents that count for repetition: a person who released the node wiped the slate."""
+    since = known.at if known is not None and known.quarantined_by is None else None
+    counted = (one for one in incidents if since is None or one.opened_at > since)
+    return sum(_lost_a_member_on(node, one) for one in counted)
 
 
 def _lost_a_member_on(node: str, incident: IncidentRecord) -> bool:

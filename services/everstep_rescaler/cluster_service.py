@@ -20,33 +20,49 @@ from everstep_runtime.lease import Lease
 
 from everstep_rescaler.cluster_decide import decide_cluster, decide_release, is_well
 from everstep_rescaler.cluster_enact import ClusterDesk
-from everstep_rescaler.cluster_model import Change
+from everstep_rescaler.cluster_model import Annotate, Change, Refrain, Release, Scene
+from everstep_rescaler.cluster_nodes import NodeDesk
 from everstep_rescaler.cluster_policy import ClusterPolicy
 from everstep_rescaler.cluster_read import SceneReader
+from everstep_rescaler.commands import NodeCommands
+from everstep_rescaler.draining import DrainDesk
 from everstep_rescaler.hearing import Hearing
+from everstep_rescaler.house import House
+from everstep_rescaler.incidents_told import tell_of_incidents
 from everstep_rescaler.resizing import SizeDesk
+from everstep_rescaler.telling import Teller
 
 PAUSE_SECONDS: Final = 60.0
 """How long a change that was refused, or that we refrain from, is not tried again."""
 PAUSED_LIMIT: Final = 10_000
+CHANGES_LIMIT: Final = 1_000
+"""Changes of one job in one look; the rest waits for the next."""
 
 log = structlog.get_logger()
 
 
 class ClusterHalf:
-    """Keeps one cluster as the records of all jobs ask for."""
+    """Keeps one cluster as the records of all jobs, and the words of operators, ask for.
 
-    def __init__(self, bus: Bus, api: ClusterApi, policy: ClusterPolicy, clock: Clock) -> None:
-        self.hearing = Hearing(clock)
-        self._bus = bus
-        self._api = api
-        self._policy = policy
-        self._clock = clock
-        self._reader = SceneReader(bus, api, clock, self.hearing, policy)
-        self._desk = ClusterDesk(bus, api, clock, act=policy.act)
-        self._sizes = SizeDesk(bus, api.sizes, clock, act=policy.act)
+    ``writing``: reads and the write that follows from them are
+    made by one at a time, the loop or a command.
+    """
+
+    def __init__(self, house: House) -> None:
+        self.hearing = Hearing(house.clock)
+        self._bus = house.bus
+        self._api = house.api
+        self._policy = house.policy
+        self._clock = house.clock
+        self._writing = asyncio.Lock()
+        self._reader = SceneReader(house, self.hearing)
+        self._nodes = NodeDesk(house)
+        self._desk = ClusterDesk(house, self._nodes)
+        self._drains = DrainDesk(house, self._nodes)
+        self._sizes = SizeDesk(house.bus, house.api.sizes, house.clock, act=house.policy.act)
+        self.commands = NodeCommands(house, self._nodes, self._drains, self._writing)
         self._annotated: dict[str, int] = {}
-        self._paused: dict[tuple[str, Change], float] = {}
+        self._paused: dict[tuple[str, Change | Release], float] = {}
         self._well_since: dict[str, float] = {}
 
     async def look(self) -> None:
@@ -63,33 +79,55 @@ class ClusterHalf:
                 if record.excluded or self._annotated.get(record.job_uid, 0) < record.generation:
                     with _forgiving(str(record.job)):
                         await self._look_at(record)
-            for known in await self._reader.node_records():
-                if known.quarantined_by:
-                    with _forgiving(known.node):
-                        await self._look_at_node(known)
+            known = await self._reader.node_records()
+            for one in known:
+                if one.quarantined_by:
+                    with _forgiving(one.node):
+                        async with self._writing:
+                            await self._look_at_node(one)
+            with _forgiving("drains"):
+                async with self._writing:
+                    await self._drains.look(records, known)
 
     async def _look_at(self, record: JobRecord) -> None:
-        scene = await self._reader.read(record.job)
-        if scene is None:
-            return
-        for change in decide_cluster(scene, self._policy):
-            key = (record.job_uid, change)
-            if self._clock.monotonic() < self._paused.get(key, 0.0):
-                continue
-            again = await self._reader.read(record.job)
-            if again is None or change not in decide_cluster(again, self._policy):
-                continue
-            if not await self._desk.make(again, change):
-                self._pause(key)
-        self._annotated[record.job_uid] = scene.record.generation
+        """Make what is due, one change after the other; each is decided on what was just read."""
+        tried: set[Change] = set()
+        for _ in range(CHANGES_LIMIT):
+            async with self._writing:
+                scene = await self._reader.read(record.job)
+                if scene is None:
+                    return
+                changes = decide_cluster(scene, self._policy)
+                change = next((one for one in changes if self._may_try(record, one, tried)), None)
+                if change is None:
+                    self._settle(scene, changes)
+                    return
+                tried.add(change)
+                if not await self._desk.make(scene, change):
+                    self._pause((record.job_uid, change), told=isinstance(change, Refrain))
 
-    def _pause(self, key: tuple[str, Change]) -> None:
+    def _settle(self, scene: Scene, changes: tuple[Change, ...]) -> None:
+        """Look no more at a job that leaves nobody out, once its generation is on the Job."""
+        if not self._policy.act or not any(isinstance(one, Annotate) for one in changes):
+            self._annotated[scene.record.job_uid] = scene.record.generation
+
+    def _may_try(self, record: JobRecord, change: Change, tried: set[Change]) -> bool:
+        return change not in tried and not self._is_paused((record.job_uid, change))
+
+    def _is_paused(self, key: tuple[str, Change | Release]) -> bool:
+        return self._clock.monotonic() < self._paused.get(key, 0.0)
+
+    def _pause(self, key: tuple[str, Change | Release], *, told: bool = False) -> None:
+        """Leave a change for a while; one that will not be made is told once."""
         if len(self._paused) >= PAUSED_LIMIT:
             self._paused.clear()
-        seconds = PAUSE_SECONDS if self._policy.act else float("inf")
+        seconds = PAUSE_SECONDS if self._policy.act and not told else float("inf")
         self._paused[key] = self._clock.monotonic() + seconds
 
-    async def _look_at_node(self, known: NodeRecord) -> None:
+    async def _look_at_node(self, seen: NodeRecord) -> None:
+        known = await self._nodes.known(seen.node)
+        if known is None or not known.quarantined_by:
+            return  # somebody's command was quicker
         node = await self._api.node(known.node)
         heard = self.hearing.heard_on(known.node, within_seconds=self._policy.silent_seconds)
         now = self._clock.monotonic()
@@ -99,7 +137,11 @@ class ClusterHalf:
             since = now
             self._well_since.pop(known.node, None)
         release = decide_release(known, node, well_seconds=now - since, policy=self._policy)
-        if release is not None and await self._desk.release(known, release):
+        if release is None or self._is_paused((known.node, release)):
+            return
+        if await self._nodes.release(known, release):
+            self._pause((known.node, release))
+        else:
             self._well_since.pop(known.node, None)
 
 
@@ -108,17 +150,22 @@ async def serve_cluster(
 ) -> None:
     """Keep the cluster as records ask for while holding the lease, until cancelled."""
     lease = Lease(bus, clock, name="rescaler", holder=holder)
-    half = ClusterHalf(bus, api.guarded(lease.check), policy, clock)
+    teller = Teller(api, clock, act=policy.act)
+    half = ClusterHalf(House(bus, api.guarded(lease.check), clock, policy, teller))
 
     async def work(_revision: int) -> None:
-        while True:
-            await half.look()
-            await asyncio.sleep(policy.look_seconds)
+        async with half.commands.answering():
+            while True:
+                await half.look()
+                await asyncio.sleep(policy.look_seconds)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(_hear(bus, half.hearing))
         group.create_task(_notice_deafness(bus, half.hearing, policy.silent_seconds / 4))
         group.create_task(lease.lead(work))
+        if policy.act:
+            group.create_task(teller.run())
+            group.create_task(tell_of_incidents(bus, api, teller, clock))
 
 
 @contextmanager

@@ -24,6 +24,7 @@ class Hearing:
         self._pods: dict[str, float] = {}
         self._nodes: dict[str, float] = {}
         self._excluded: dict[str, float] = {}
+        self._boots: dict[str, str] = {}
 
     def hear(self, report: MemberReport) -> None:
         """Somebody reported."""
@@ -39,6 +40,16 @@ class Hearing:
         now = self._clock.monotonic()
         excluded = {member.incarnation: member for member in members}
         self._excluded = {name: self._excluded.get(name, now) for name in excluded}
+        self._boots = {name: boot for name, boot in self._boots.items() if name in excluded}
+
+    def know_boot(self, member: Member, boot_id: str) -> None:
+        """The excluded member's node is in this life now; the first one that is known counts."""
+        if boot_id:
+            self._boots.setdefault(member.incarnation, boot_id)
+
+    def boot_of(self, member: Member) -> str:
+        """The life in which its node was when the exclusion became known; empty: not known."""
+        return self._boots.get(member.incarnation, "")
 
     def pod_silence_seconds(self, member: Member) -> float:
         """How long nothing in the member's pod has been heard, since it was excluded."""

@@ -19,7 +19,14 @@ WRITES: Final = Counter(
     ["verb", "outcome"],
 )
 _ON_JOBS: Final = ("annotate", "rescale")
-for _verb in ("cordon", "taint", "release", "delete_pod", "force_delete_pod", *_ON_JOBS):
+_ON_PODS: Final = ("delete_pod", "force_delete_pod", "evict")
+for _verb in ("cordon", "taint", "release", *_ON_PODS, *_ON_JOBS):
     for _outcome in ("done", "already", "refused"):
         WRITES.labels(_verb, _outcome)
+EVENTS_SAID: Final = counter(
+    "everstep_rescaler_kubernetes_events_total",
+    "Kubernetes Events by what became of them.",
+    "outcome",
+    ("made", "refused", "dropped"),
+)
 STAGES: Final = stage_seconds("rescaler", ("ordered",))

@@ -4,7 +4,7 @@ import pytest
 from everstep_kube.client import KubeClient
 from everstep_kube.errors import AlreadyExistsError, ConflictError, InvalidError, UnavailableError
 from everstep_kube.objects import PodState, pod_state
-from everstep_kube.writing import ClusterApi
+from everstep_kube.writing import ClusterApi, Mark
 from everstep_runtime.errors import LeaseLostError
 from everstep_simcluster.cluster import Cluster
 from everstep_simcluster.misbehaviour import Drop, Refuse, Rule
@@ -103,7 +103,7 @@ async def test_ec25_a_writer_that_lost_its_lease_sends_no_write_and_may_still_re
     node = await api.node("node-1")
     assert node is not None
     with pytest.raises(LeaseLostError):
-        await api.quarantine(node, "incident")
+        await api.quarantine(node, Mark("incident", "why", "since", "whose"))
     with pytest.raises(LeaseLostError):
         await api.create(EVENTS, event("one"))
     assert not cluster.api.audit.matching(user_agent="everstep-test")

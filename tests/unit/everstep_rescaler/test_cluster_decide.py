@@ -1,10 +1,11 @@
 """What is due in the cluster: quarantines, deletions, forced ones, releases, and when not."""
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from everstep_contract.record import Exclusion, JobRecord, NodeRecord
+from everstep_contract.record import Exclusion, IncidentRecord, JobRecord, NodeRecord
 from everstep_contract.verdicts import Evidence, EvidenceKind
 from everstep_rescaler.cluster_decide import decide_cluster, decide_release, is_well
 from everstep_rescaler.cluster_model import (
@@ -17,10 +18,11 @@ from everstep_rescaler.cluster_model import (
     Scene,
 )
 from everstep_rescaler.cluster_policy import ClusterPolicy
+from everstep_rescaler.cluster_read import failures_on
 from support.cluster_states import job, node, pod
-from support.jobs import DURATIONS, NOW, member, record
+from support.jobs import DURATIONS, JOB, NOW, member, record
 
-POLICY = ClusterPolicy()
+POLICY = ClusterPolicy(act=True)
 GONE, LEFT = member(7), member(0)
 FENCED_SECONDS = DURATIONS.self_fence_seconds + POLICY.fence_margin_seconds
 
@@ -87,7 +89,8 @@ def test_r23_a_hiccup_changes_nothing_in_the_cluster() -> None:
 
 def test_r23_a_node_is_quarantined_on_hardware_evidence_at_once() -> None:
     (change,) = due(lost(evidence=evidence("hardware_fault")))
-    assert change == Quarantine(GONE.node, "boot-1", "i-1", "hardware")
+    why = f"a hardware fault under {GONE.name}"
+    assert change == Quarantine(GONE.node, "boot-1", "i-1", "hardware", why)
 
 
 def test_r23_a_node_is_quarantined_after_lasting_silence_and_no_sooner() -> None:
@@ -108,10 +111,69 @@ def test_r23_a_node_is_quarantined_by_repetition() -> None:
     assert change.cause == "repetition"
 
 
-def test_ec22_the_quarantine_comes_before_the_deletion() -> None:
-    dead = pod(GONE, phase="Failed", terminated=True)
-    kinds = [type(one) for one in due(lost(evidence=evidence("hardware_fault"), pod=dead))]
-    assert kinds == [Quarantine, DeletePod]
+FAILED = pod(GONE, phase="Failed", terminated=True)
+
+
+def test_ec22_the_quarantine_is_in_force_before_the_pod_is_deleted() -> None:
+    faulty = lost(evidence=evidence("hardware_fault"), pod=FAILED)
+    assert [type(one) for one in due(faulty)] == [Quarantine]
+    known = NodeRecord(node=GONE.node, quarantined_by="i-1", at=NOW)
+    tainted = node(GONE.node, quarantined_by="i-1", unschedulable=True)
+    (change,) = due(replace(faulty, node=tainted, node_record=known))
+    assert isinstance(change, DeletePod)
+
+
+@pytest.mark.parametrize(
+    ("word", "kept_off"),
+    [
+        ({"unschedulable": True}, True),
+        ({"ready": "Unknown"}, True),
+        ({"quarantined_by": "by hand"}, True),
+        ({}, False),
+    ],
+)
+def test_ec22_a_pod_is_deleted_without_a_quarantine_only_where_its_node_takes_no_successor(
+    word: dict[str, Any], *, kept_off: bool
+) -> None:
+    of = node(GONE.node, **word)
+    faulty = lost(evidence=evidence("hardware_fault"), pod=FAILED, node=of)
+    braked = due(faulty, quarantined=POLICY.max_quarantined)
+    assert [type(one) for one in braked if not isinstance(one, Refrain)] == [DeletePod] * kept_off
+
+
+def test_who_only_observes_tells_of_the_quarantine_and_of_the_deletion_after_it() -> None:
+    faulty = lost(evidence=evidence("hardware_fault"), pod=FAILED)
+    observing = replace(POLICY, act=False)
+    assert [type(one) for one in due(faulty, policy=observing)] == [Quarantine, DeletePod]
+    braked = due(faulty, policy=observing, quarantined=POLICY.max_quarantined)
+    assert [type(one) for one in braked] == [Refrain]
+
+
+def test_ec22_who_overrules_a_quarantine_gets_the_pod_back_on_the_node() -> None:
+    overruled = NodeRecord(node=GONE.node, released_from="i-1", at=NOW)
+    (change,) = due(lost(evidence=evidence("hardware_fault"), pod=FAILED, node_record=overruled))
+    assert isinstance(change, DeletePod)
+
+
+def test_r25_a_node_that_was_rebooted_since_is_not_quarantined_for_its_former_lifes_silence() -> (
+    None
+):
+    silent = lost(node_silent_seconds=POLICY.quarantine_silence_seconds, boot_id="boot-0")
+    assert not quarantines(due(silent))
+    assert quarantines(due(replace(silent, boot_id="boot-1")))
+    assert quarantines(due(replace(silent, node=node(GONE.node, ready="Unknown"))))
+
+
+def test_r25_a_reboot_does_not_acquit_a_node_of_a_hardware_fault() -> None:
+    assert quarantines(due(lost(evidence=evidence("hardware_fault"), boot_id="boot-0")))
+
+
+@pytest.mark.parametrize("now", [None, pod(member(7, life=2)), FAILED])
+def test_r23_a_node_on_which_nobody_is_left_to_report_is_not_silent(now: Any) -> None:
+    long = POLICY.quarantine_silence_seconds
+    assert not quarantines(due(lost(node_silent_seconds=long, pod=now)))
+    unwell = node(GONE.node, ready="False")
+    assert quarantines(due(lost(node_silent_seconds=long, pod=now, node=unwell)))
 
 
 def test_a_node_in_quarantine_is_not_quarantined_again() -> None:
@@ -129,6 +191,41 @@ def test_ec34_a_quarantine_that_was_ended_by_hand_waits_for_a_new_fault() -> Non
     known = lost(evidence=evidence("hardware_fault"), node_record=released)
     assert due(known) == ()
     assert quarantines(due(replace(known, incident="i-2")))
+
+
+def test_ec34_neither_does_an_older_quarantine_that_was_ended_by_hand_come_back() -> None:
+    released = NodeRecord(node=GONE.node, released_from="i-2", released_before=("i-1",), at=NOW)
+    assert due(lost(evidence=evidence("hardware_fault"), node_record=released)) == ()
+
+
+def test_ec34_a_node_that_somebody_released_must_fail_repeatedly_anew() -> None:
+    failed = tuple(incident(f"i-{number}", NOW + timedelta(minutes=number)) for number in range(3))
+    assert failures_on(GONE.node, failed, None) == 3
+    released = NodeRecord(node=GONE.node, released_from="i-1", at=NOW + timedelta(minutes=1))
+    assert failures_on(GONE.node, failed, released) == 1
+    again = released.model_copy(update={"quarantined_by": "i-2"})
+    assert failures_on(GONE.node, failed, again) == 3
+
+
+def test_ec54_a_member_that_was_asked_to_go_is_no_failure_of_its_node() -> None:
+    assert failures_on(GONE.node, (incident("i-1", NOW, "planned", "left"),), None) == 0
+
+
+def incident(name: str, at: datetime, *kinds: EvidenceKind) -> IncidentRecord:
+    """An incident in which the member was lost."""
+    return IncidentRecord(
+        id=name,
+        job=JOB,
+        job_uid=GONE.job_uid,
+        opened_at=at,
+        suspected=(GONE,),
+        verdict="shrink",
+        evidence=tuple(
+            Evidence(kind=kind, incarnation=GONE.incarnation, witness="w")
+            for kind in kinds or ("probe_silent",)
+        ),
+        generation_before=7,
+    )
 
 
 def test_no_more_nodes_are_quarantined_than_the_brake_allows() -> None:
@@ -198,7 +295,8 @@ def test_ec08_no_pod_is_deleted_where_a_policy_would_restart_the_whole_job() -> 
     wary = job(generation=8, restarts_on_deletion="PodEvicted -> RestartJob")
     (change,) = due(dead, job=wary)
     assert isinstance(change, Refrain)
-    assert change.why == "PodEvicted -> RestartJob"
+    assert change.verb == "delete_pod"
+    assert "PodEvicted -> RestartJob" in change.why
 
 
 # forced deletion
@@ -265,7 +363,7 @@ def test_r25_a_quarantine_by_silence_ends_when_the_node_has_been_well() -> None:
     assert "well" in release(QUARANTINED, HELD, POLICY.well_seconds)
 
 
-@pytest.mark.parametrize("cause", ["hardware", "repetition"])
+@pytest.mark.parametrize("cause", ["hardware", "repetition", "operator", "maintenance"])
 def test_r25_other_quarantines_end_by_a_persons_hand_only(cause: str) -> None:
     known = QUARANTINED.model_copy(update={"cause": cause})
     assert release(known, HELD, 9999.0) == ""
