@@ -44,8 +44,7 @@ log = structlog.get_logger()
 class ClusterHalf:
     """Keeps one cluster as the records of all jobs, and the words of operators, ask for.
 
-    ``writing``: reads and the write that follows from them are
-    made by one at a time, the loop or a command.
+    Reads, and the write that follows from them, are made by one at a time: the loop or a command.
     """
 
     def __init__(self, house: House) -> None:

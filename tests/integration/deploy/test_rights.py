@@ -7,8 +7,9 @@ from everstep_bus.interface import Bus
 from everstep_bus.nats import connect
 from everstep_bus.nats.credentials import role_seed_path
 from everstep_contract.clients import service_client_name
-from everstep_contract.identity import JobKey, Member
+from everstep_contract.identity import GangSpec, JobKey, Member
 from everstep_contract.layout import JOBS
+from everstep_contract.node_queries import DrainNode, NodeStanding
 from everstep_contract.record import Exclusion
 from everstep_contract.verdicts import Evidence
 from everstep_simcluster.cluster import Cluster
@@ -24,7 +25,7 @@ from support.simcluster import NAMESPACE, job_manifest, node_of, phases, running
 
 ACCOUNTS = ("everstep-node-watcher", "everstep-rescaler")
 JOB = JobKey(namespace=NAMESPACE, name="train")
-LOST = "train-worker-1"
+LOST, EVICTED = "train-worker-1", "train-worker-2"
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
@@ -58,6 +59,32 @@ async def lose_a_node(cluster: Cluster, deployed: Deployment, *, acting: bool) -
             await eventually(lambda: any(told in deployed.log(pod) for pod in deployed.pods()))
             cluster.objects.delete(PODS, Ref(NAMESPACE, LOST), DeleteOptions(grace_seconds=0))
         await eventually(lambda: uids(cluster).get(LOST, lost.pod_uid) != lost.pod_uid)
+        if acting:
+            await seat(bus, cluster, EVICTED, job_uid)
+    if acting:
+        await drain(deployed, node_of(cluster, EVICTED))
+
+
+async def seat(bus: Bus, cluster: Cluster, name: str, job_uid: str) -> None:
+    """Rule that a pod is a member of a job that could go on without it."""
+    found = {"job_uid": job_uid, "name": name, "pod_uid": uids(cluster)[name]}
+    one = member(2).model_copy(update={**found, "node": node_of(cluster, name)})
+    gang = GangSpec(min_member=1, max_member=3, nproc_per_node=1)
+    seated = (one, member(3))
+    ruled = record(5, seated, job=JOB, job_uid=job_uid, phase="resumed", gang=gang)
+    entry = await bus.kv(JOBS).get(JOB.token)
+    assert entry is not None
+    await bus.kv(JOBS).put(JOB.token, ruled, expected=entry.revision)
+
+
+async def drain(deployed: Deployment, node: str) -> None:
+    """Ask for a node's drain, as an operator does."""
+    seed = role_seed_path(deployed.credentials, "operator")
+    client = service_client_name("operator", "test")
+    wish = DrainNode(node=node, reason="new DIMMs", by="test", timeout_seconds=60.0)
+    async with connect(deployed.bus_urls, client, seed_path=seed) as bus:
+        standing = await bus.ask(wish, NodeStanding, timeout_seconds=10.0)
+        assert standing.members == (f"{JOB} {EVICTED}",)
 
 
 async def leave_out(bus: Bus, lost: Member) -> None:
