@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from everstep_cli import checkpoint_commands, commands, job_commands
+from everstep_cli import checkpoint_commands, commands, job_commands, node_commands
 from everstep_cli.contributed import contributed_command, contributed_names
 from everstep_cli.drill.faults import FAULTS
 
@@ -19,6 +19,10 @@ PLAIN: Final = (
     job_commands.suspend,
     job_commands.resume,
     job_commands.rescale,
+    node_commands.nodes,
+    node_commands.quarantine,
+    node_commands.drain,
+    node_commands.release,
     commands.plan,
     commands.preflight,
 )

@@ -13,14 +13,15 @@ REASON_LETTERS: Final = 1000
 """As many as every message that repeats it has room for."""
 
 
-def _short(reason: str) -> str:
+def short(reason: str) -> str:
+    """A reason that has something to say, and that every message has room for."""
     if not 0 < len(reason.strip()) <= REASON_LETTERS:
         raise typer.BadParameter(f"say it in 1 to {REASON_LETTERS} letters")
     return reason.strip()
 
 
 Reason = Annotated[
-    str, typer.Option("--reason", callback=_short, help="Why; kept in the job's record.")
+    str, typer.Option("--reason", callback=short, help="Why; kept in the job's record.")
 ]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="End as soon as it is ruled.")]
 Within = Annotated[
@@ -79,7 +80,7 @@ def rescale(  # noqa: PLR0913  # a command line
         ),
     ] = None,
     reason: Annotated[
-        str, typer.Option(callback=_short, help="Why; kept in the job's record.")
+        str, typer.Option(callback=short, help="Why; kept in the job's record.")
     ] = "asked for",
     no_wait: NoWait = False,
     timeout: Within = 120.0,

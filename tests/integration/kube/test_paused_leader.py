@@ -33,7 +33,6 @@ async def test_ec25_a_rescaler_that_was_paused_past_its_lease_writes_nothing_sta
     adjudicator = await world.service("adjudicator")
     before, after = (record(n, (member(0),), job=JOB, job_uid=uid, phase="resumed") for n in (7, 8))
     last_look = Rule(Hang(0.8), method="GET", path="/jobs/train", times=1)
-    cluster.api.misbehaviour.add(Rule(Hang(0.0), method="GET", path="/jobs/train", times=1))
     cluster.api.misbehaviour.add(last_look)
     async with service_process("rescaler", settings, tmp_path / "one") as one:
         await eventually(one.is_ready)
