@@ -68,6 +68,11 @@ class ApiServer:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def runs(self) -> bool:
+        """Whether anybody listens."""
+        return self._runner is not None
+
+    @property
     def open_watches(self) -> tuple[Watch, ...]:
         """The watches that are open now."""
         return tuple(self._watches)
@@ -119,6 +124,10 @@ class ApiServer:
             revision_jump: Revisions that other writers made meanwhile.
         """
         await self.kill()
+        await self.come_back(revision_jump=revision_jump)
+
+    async def come_back(self, *, revision_jump: int = 100) -> None:
+        """Listen again on the same port, after `kill`, without any history; as `restart`."""
         self.objects.store.forget_history(jump=revision_jump)
         await self.start()
 

@@ -12,7 +12,7 @@ from typing import Self
 from everstep_simcluster import network
 from everstep_simcluster.api_server import ApiServer
 from everstep_simcluster.audit import Audit
-from everstep_simcluster.control import control_routes
+from everstep_simcluster.control import control_pages, control_routes
 from everstep_simcluster.disruption import BudgetController
 from everstep_simcluster.errors import NetworkError
 from everstep_simcluster.faults import Faults
@@ -76,6 +76,7 @@ class Cluster:
         )
         self.networks: network.NodeNetworks | None = None
         self.why_no_networks: str | None = None
+        self.control_url: str
         self.folder: Path
         self.faults: Faults
         self._pods_folder: Path
@@ -199,6 +200,7 @@ class Cluster:
             self._stack.push_async_callback(kubelet.close)
         self.faults = Faults(self.objects, self._kubelets, self.networks, janitor)
         self.api.add_routes(control_routes(self))
+        self.control_url = await self._stack.enter_async_context(control_pages(self))
         await self.api.start(self.settings.port)
         self._stack.push_async_callback(self.api.kill)
         self._write_kubeconfig()

@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ ROOT = "/everstep-sim"
 
 NODE_FAULTS = (
     "crash", "freeze", "thaw", "power_off", "power_on", "cut_link", "restore_link", "cut_bus",
-    "restore_bus", "preempt", "relent",
+    "restore_bus", "stop_kubelet", "start_kubelet", "preempt", "relent",
 )  # fmt: skip
 """Faults that need nothing but a node's name; ``kill`` also needs ``?pid=``."""
 
@@ -35,8 +36,8 @@ def control_routes(cluster: "Cluster") -> list[web.RouteDef]:
 
     ``GET state``; ``POST faults/FAULT/NODE``, answered with the instant of the fault;
     ``GET audit`` with ``method``, ``path`` and ``user_agent`` to choose; ``POST api/restart``,
-    ``api/expire-history``, ``api/blackhole-watches?plural=``, ``api/misbehave`` (a rule as JSON)
-    and ``api/behave``.
+    ``api/stop``, ``api/start``, ``api/expire-history``, ``api/blackhole-watches?plural=``,
+    ``api/misbehave`` (a rule as JSON) and ``api/behave``.
     """
 
     async def state(request: web.Request) -> web.Response:
@@ -63,10 +64,25 @@ def control_routes(cluster: "Cluster") -> list[web.RouteDef]:
     ]
 
 
+@asynccontextmanager
+async def control_pages(cluster: "Cluster") -> AsyncIterator[str]:
+    """The routes at an address of their own, which stays while the API server is away; its URL."""
+    app = web.Application()
+    app.add_routes(control_routes(cluster))
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
 def describe(cluster: "Cluster") -> dict[str, Any]:
     """What one has to know to use the cluster: addresses, nodes and their processes."""
     return {
         "url": cluster.url,
+        "control_url": cluster.control_url,
         "kubeconfig": str(cluster.kubeconfig_path),
         "folder": str(cluster.folder),
         "bus_address": cluster.bus_address,
@@ -80,6 +96,7 @@ def describe(cluster: "Cluster") -> dict[str, Any]:
                 "powered": machine.powered,
                 "link_up": machine.link_up,
                 "frozen": machine.frozen,
+                "kubelet_up": machine.kubelet_up,
                 "pids": sorted(machine.processes()),
             }
             for machine in cluster.machines.values()
@@ -117,6 +134,14 @@ async def _act_on_api(cluster: "Cluster", request: web.Request) -> str:
         case "restart":
             loop = asyncio.get_running_loop()
             loop.call_later(RESTART_DELAY_SECONDS, cluster.restart_api)
+        case "stop":
+            if request.url.port == cluster.api.port:
+                raise FaultNotPossibleError("stop: ask at control_url, which does not go away")
+            await cluster.api.kill()
+        case "start":
+            if cluster.api.runs:
+                raise FaultNotPossibleError("start: the API server runs")
+            await cluster.api.come_back()
         case "expire-history":
             cluster.api.expire_history()
         case "blackhole-watches":

@@ -15,7 +15,7 @@ from everstep_simcluster.processes import kill_all, signal_all
 class Faults:
     """Does things to nodes, by name. Each method returns the instant just before it took effect.
 
-    A frozen, cut or powered-off node's kubelet neither hears nor writes.
+    A frozen, cut or powered-off node's kubelet neither hears nor writes, nor does a stopped one.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Faults:
         machine.boot_id = new_boot_id()
         if self._networks is not None:
             self._networks.rebuild(machine.index, link_up=machine.link_up)
-        self._set(machine, powered=True, frozen=False)
+        self._set(machine, powered=True, frozen=False, kubelet_up=True)
         self._kubelets[node].start()
         return at
 
@@ -131,6 +131,20 @@ class Faults:
         machine, networks = self._machine(node), self._need_networks("restore_bus")
         at = Instant.now()
         networks.restore_bus(machine.index)
+        return at
+
+    def stop_kubelet(self, node: str) -> Instant:
+        """Let the kubelet fall silent; the node's pods go on, and nobody tells of them."""
+        machine = self._machine(node)
+        at = Instant.now()
+        self._set(machine, kubelet_up=False)
+        return at
+
+    def start_kubelet(self, node: str) -> Instant:
+        """Start the kubelet again: it finds its pods as they are."""
+        machine = self._machine(node)
+        at = Instant.now()
+        self._set(machine, kubelet_up=True)
         return at
 
     def preempt(self, node: str) -> Instant:

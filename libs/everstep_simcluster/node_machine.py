@@ -45,6 +45,7 @@ class Machine:
     powered: bool = True
     link_up: bool = True
     frozen: bool = False
+    kubelet_up: bool = True
     _online: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -53,14 +54,14 @@ class Machine:
     @property
     def online(self) -> bool:
         """Whether its kubelet can reach the API server."""
-        return self.powered and self.link_up and not self.frozen
+        return self.powered and self.link_up and self.kubelet_up and not self.frozen
 
     async def wait_online(self) -> None:
         """Wait until the kubelet can act and be heard."""
         await self._online.wait()
 
     def changed(self) -> None:
-        """To be called after power, link or frozen were set."""
+        """To be called after power, link, frozen or kubelet were set."""
         if self.online:
             self._online.set()
         else:

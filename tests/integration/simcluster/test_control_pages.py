@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 from everstep_simcluster.cluster import Cluster
+from everstep_simcluster.objects import condition_of
 from support.polling import eventually
 from support.simcluster import FOREVER, NAMESPACE, phases, pod_manifest
 
@@ -87,3 +88,45 @@ async def test_the_api_server_misbehaves_and_restarts_on_request(
         return int(body["metadata"]["resourceVersion"]) >= before + 100
 
     await eventually(jumped)
+
+
+async def test_the_api_server_goes_away_and_comes_back_by_a_page_that_stays(
+    cluster: Cluster, session: aiohttp.ClientSession
+) -> None:
+    async with session.post("/everstep-sim/api/stop") as refused:
+        assert "control_url" in (await refused.json())["error"]
+    async with aiohttp.ClientSession(cluster.control_url) as pages:
+        await asked(pages, "stop")
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await session.get("/api/v1/nodes")
+        await asked(pages, "start")
+        async with session.get("/api/v1/nodes") as response:
+            assert len((await response.json())["items"]) == len(cluster.machines)
+        async with pages.post("/everstep-sim/api/start") as refused:
+            assert (await refused.json())["error"] == "start: the API server runs"
+
+
+async def test_a_silent_kubelet_makes_its_node_unknown_and_its_pod_goes_on(
+    cluster: Cluster, session: aiohttp.ClientSession
+) -> None:
+    manifest = pod_manifest("one", FOREVER, nodeName="node-0")
+    async with session.post(PODS, json=manifest):
+        await cluster.wait_for(lambda: phases(cluster) == {"one": "Running"})
+    before = cluster.faults.descendants("node-0")
+    async with session.post("/everstep-sim/faults/stop_kubelet/node-0"):
+        await cluster.wait_for(lambda: ready(cluster) == "Unknown")
+    async with session.post("/everstep-sim/faults/start_kubelet/node-0"):
+        await cluster.wait_for(lambda: ready(cluster) == "True")
+    assert phases(cluster) == {"one": "Running"}
+    assert cluster.faults.descendants("node-0") == before != set()
+
+
+async def asked(pages: aiohttp.ClientSession, act: str) -> None:
+    async with pages.post(f"/everstep-sim/api/{act}") as response:
+        assert (await response.json()) == {"done": act}
+
+
+def ready(cluster: Cluster) -> str:
+    condition = condition_of(cluster.node("node-0"), "Ready")
+    assert condition is not None
+    return str(condition["status"])
