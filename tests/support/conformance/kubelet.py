@@ -34,9 +34,9 @@ class Kubelet:
         """Neither start nor end pods of ``node``, as when its host is dead."""
         self._dead.add(node)
 
-    def revive(self) -> None:
-        """All hosts live again; their pods are attended to."""
-        self._dead.clear()
+    def revive(self, *nodes: str) -> None:
+        """These hosts live again, or all; their pods are attended to."""
+        self._dead -= set(nodes or self._dead)
         self._attend_all()
 
     def exit(self, pod: str, code: int) -> None:

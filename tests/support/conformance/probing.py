@@ -63,6 +63,8 @@ class Probes:
         jobs, groups = ground.path("jobs", JOBS_API), ground.path("podgroups", POD_GROUPS_API)
         body = job_manifest("probe", self._run, replicas=1, min_available=1)
         body["spec"].pop("maxRetry", None)
+        pod = body["spec"]["tasks"][0]["template"]["spec"]
+        pod["nodeSelector"] = {"everstep.dev/nowhere": "true"}
         made = self._api.post(jobs, body).expect(201)
         name, uid = made["metadata"]["name"], made["metadata"]["uid"]
         controllers = _within(
