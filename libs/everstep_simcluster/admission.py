@@ -177,8 +177,15 @@ def _check_lease_times(body: Object) -> None:
 
 
 def _check_taints(body: Object) -> None:
+    seen = set()
     for index, taint in enumerate((body.get("spec") or {}).get("taints") or ()):
         where = f"spec.taints[{index}]"
+        kind = (taint.get("key"), taint.get("effect"))
+        if kind in seen:
+            message = "Duplicate value: taints must be unique by key and effect pair"
+            causes = [("FieldValueDuplicate", where, message)]
+            raise invalid(NODES, body["metadata"]["name"], causes)
+        seen.add(kind)
         if not taint.get("key"):
             causes = [("FieldValueRequired", f"{where}.key", "Required value")]
             raise invalid(NODES, body["metadata"]["name"], causes)

@@ -24,7 +24,7 @@ def evict(objects: Objects, ref: Ref, options: DeleteOptions) -> None:
             not been processed yet.
     """
     pod = objects.get(PODS, ref)
-    for budget in _budgets_over(objects, pod):
+    for budget in () if _nobody_misses(pod) else _budgets_over(objects, pod):
         _spend(objects, budget, pod, dry_run=options.dry_run)
     if options.dry_run:
         return
@@ -82,6 +82,11 @@ def _budgets_over(objects: Objects, pod: Object) -> list[Object]:
 def _covers(budget: Object, pod: Object) -> bool:
     selector = budget["spec"].get("selector") or {}
     return matches_label_selector(selector, pod["metadata"].get("labels") or {})
+
+
+def _nobody_misses(pod: Object) -> bool:
+    """No budget speaks of a pod that does not run."""
+    return pod["status"].get("phase") != "Running" or "deletionTimestamp" in pod["metadata"]
 
 
 def _is_healthy(pod: Object) -> bool:

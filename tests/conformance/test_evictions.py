@@ -89,11 +89,12 @@ def test_a_spent_budget_is_429_and_says_not_when_to_try_again(
     assert "Retry-After" not in answer.headers
 
 
+@pytest.mark.usefixtures("kubelet")
 def test_a_budget_that_is_not_processed_yet_is_429_to_be_tried_in_ten_seconds(
     ground: Ground, nodes: FakeNodes, budgets: str, simulated: bool
 ) -> None:
     """A race with the disruption controller: run as often as it takes to be the first."""
-    ground.make_pod("one", nodes.names[0], app="hasty")
+    ground.make_running_pod("one", nodes.names[0], app="hasty")
 
     def first() -> Answer | None:
         budget = make_budget(ground, budgets, "hasty", 1)
@@ -107,6 +108,16 @@ def test_a_budget_that_is_not_processed_yet_is_429_to_be_tried_in_ten_seconds(
         pytest.skip("the disruption controller is always quicker than an eviction")
     assert found.headers["Retry-After"] == "10"
     assert found.causes == {"DisruptionBudget"}
+
+
+def test_a_pod_that_does_not_run_yet_is_evicted_whatever_its_budget(
+    ground: Ground, nodes: FakeNodes, kubelet: Kubelet, budgets: str
+) -> None:
+    """Read in the server's source, not seen in a recording."""
+    kubelet.die(nodes.names[0])
+    ground.make_pod("one", nodes.names[0], app="early")
+    make_budget(ground, budgets, "early", 1)
+    assert evict(ground, "one").status == 201
 
 
 def test_a_pod_on_a_tainted_node_is_deleted_within_moments(

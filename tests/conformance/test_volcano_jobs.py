@@ -36,6 +36,7 @@ def make_job(
     kubelet.revive()
     for job in made:
         job.close()
+    ground.clear()
 
 
 @pytest.fixture
@@ -168,7 +169,6 @@ def test_pods_of_others_count_against_a_nodes_devices(
     job_pods = eventually(lambda: job.counts().get("running") == 1 and job.pods(), "one has a node")
     placed = [pod["spec"]["nodeName"] for pod in job_pods.values() if pod["spec"].get("nodeName")]
     assert placed == [nodes.names[-1]]
-    ground.clear()
 
 
 def test_a_cordon_is_honoured_and_so_is_its_end(train: VolcanoJob, nodes: FakeNodes) -> None:
@@ -304,7 +304,10 @@ def test_a_restart_with_a_dead_host_leaves_one_member_out_until_it_is_forced(
     train.wait_running()
 
 
-def test_deleting_a_job_takes_its_pods_and_its_group_along(train: VolcanoJob) -> None:
+def test_deleting_a_job_takes_its_pods_and_its_group_along(
+    train: VolcanoJob, probes: Probes
+) -> None:
+    probes.need("garbage collector")
     train.api.delete(train.path, propagationPolicy="Background").expect(200)
     eventually(lambda: not train.pods() and not train.groups(), "nothing of it is left")
 

@@ -72,7 +72,7 @@ def test_a_list_at_a_forgotten_revision_is_410_expired(maps: Maps) -> None:
 @pytest.mark.usefixtures("forgotten")
 def test_a_page_token_of_a_forgotten_revision_is_410_with_a_fresh_token(maps: Maps) -> None:
     """410 in its third form: the answer holds a token that goes on, though inconsistently."""
-    position = {"v": "meta.k8s.io/v1", "rv": 1, "start": "a\u0000"}
+    position = {"v": "meta.k8s.io/v1", "rv": 1, "start": "/a\u0000"}
     token = base64.urlsafe_b64encode(json.dumps(position).encode()).decode().rstrip("=")
     answer = maps.api.get(maps.path, limit="1", **{"continue": token})
     assert (answer.status, answer.reason) == (410, "Expired")
@@ -195,6 +195,8 @@ def test_a_streamed_list_ends_with_an_annotated_bookmark(maps: Maps) -> None:
         "timeoutSeconds": "2",
     }
     with maps.api.watch(maps.path, **options) as watch:
+        if watch.status == 422:
+            pytest.skip("this server streams no lists")
         first, end, *_ = watch.rest()
     assert maps.plain(first) == ("ADDED", "one")
     assert end["type"] == "BOOKMARK"

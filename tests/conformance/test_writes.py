@@ -70,10 +70,17 @@ def test_a_put_with_a_stale_revision_is_409_conflict(map_: Thing) -> None:
 
 def test_a_put_without_a_revision_overwrites_a_node_and_undoes_its_cordon(node: Thing) -> None:
     """Nobody is told that a cordon was lost."""
-    old = node.get()
-    node.patch({"spec": {"unschedulable": True}}).expect(200)
-    old["metadata"].pop("resourceVersion")
-    node.api.put(node.path, old).expect(200)
+
+    def put_over_a_cordon() -> bool:
+        old = node.get()
+        node.patch({"spec": {"unschedulable": True}}).expect(200)
+        for field in ("resourceVersion", "managedFields"):
+            old["metadata"].pop(field, None)
+        old["spec"].pop("unschedulable", None)
+        return node.api.put(node.path, old).status == 200
+
+    # Once, a controller may give the node its address range in between, which none may take away.
+    assert any(put_over_a_cordon() for _ in range(TRIES))
     assert not node.get()["spec"].get("unschedulable")
 
 

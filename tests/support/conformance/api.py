@@ -83,6 +83,7 @@ class Api:
         if token is not None:
             configuration.api_key = {"BearerToken": f"Bearer {token}"}
             configuration.cert_file = configuration.key_file = None
+            configuration.refresh_api_key_hook = None
         self._client = ApiClient(configuration)
         self._pool: urllib3.PoolManager = self._client.rest_client.pool_manager
         self.url: str = configuration.host

@@ -1,7 +1,7 @@
 """Nodes that are only objects: the suite makes them, reports for them and takes them away."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from support.conformance.api import MERGE, STRATEGIC, Api, Json, eventually
@@ -97,7 +97,12 @@ class FakeNodes:
 
     def add_taint(self, name: str, key: str, effect: str) -> None:
         """One taint more, whatever controllers add meanwhile."""
-        self._change_taints(name, lambda taints: [*taints, taint(key, effect)])
+
+        def added(taints: list[Json]) -> list[Json]:
+            known = any((one["key"], one["effect"]) == (key, effect) for one in taints)
+            return taints if known else [*taints, taint(key, effect)]
+
+        self._change_taints(name, added)
 
     def remove_taint(self, name: str, key: str) -> None:
         """All taints of that key."""
@@ -132,10 +137,10 @@ class FakeNodes:
         status = {"status": {"conditions": [ready_condition()]}}
         self.api.patch(f"{NODES}/{name}/status", status, STRATEGIC).expect(200)
 
-    def _change_taints(self, name: str, change: object) -> None:
+    def _change_taints(self, name: str, change: Callable[[list[Json]], list[Json]]) -> None:
         def written() -> bool:
             node = self.get(name)
-            taints = change(node["spec"].get("taints") or [])  # type: ignore[operator]  # a lambda
+            taints = change(node["spec"].get("taints") or [])
             version = node["metadata"]["resourceVersion"]
             body = {"metadata": {"resourceVersion": version}, "spec": {"taints": taints or None}}
             return self.api.patch(f"{NODES}/{name}", body).status == 200

@@ -22,8 +22,8 @@ def new_run(api: Api) -> str:
         TakenError: The cluster has namespaces or nodes of another run.
     """
     for path in (NAMESPACES, "/api/v1/nodes"):
-        found = api.get(path, labelSelector=MARK).expect(200)["items"]
-        names = [one["metadata"]["name"] for one in found]
+        found = [one["metadata"]["name"] for one in api.get(path).expect(200)["items"]]
+        names = [name for name in found if name.startswith(PREFIX)]
         if names:
             raise TakenError(
                 f"{', '.join(names)}: another run is going on, or one was killed; then delete what "

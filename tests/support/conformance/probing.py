@@ -9,6 +9,7 @@ from support.conformance.ground import PREFIX, Ground
 from support.conformance.volcano import COMMANDS_API, JOBS_API, POD_GROUPS_API, job_manifest
 
 _PROBE_SECONDS = 10.0
+_COLLECTION_SECONDS = 30.0
 
 
 class Probes:
@@ -102,6 +103,24 @@ class Probes:
 
         return _within(seen, "no disruption controller runs: a budget gets no status")
 
+    def _garbage_collector(self) -> str:
+        maps = self.ground.path("configmaps")
+        owner = self._api.post(maps, {"metadata": {"name": "owner"}}).expect(201)["metadata"]
+        reference = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": owner["name"],
+            "uid": owner["uid"],
+        }
+        owned = {"metadata": {"name": "owned", "ownerReferences": [reference]}}
+        self._api.post(maps, owned).expect(201)
+        self._api.delete(f"{maps}/owner", propagationPolicy="Background").expect(200)
+        return _within(
+            lambda: self._api.get(f"{maps}/owned").status == 404,
+            "no garbage collector runs: what is owned stays",
+            seconds=_COLLECTION_SECONDS,
+        )
+
     def _tokens(self) -> str:
         accounts = self.ground.path("serviceaccounts")
         self._api.post(accounts, {"metadata": {"name": "probe"}}).expect(201)
@@ -118,11 +137,13 @@ def token_request(seconds: int) -> dict[str, object]:
     }
 
 
-def _within(condition: Callable[[], object], otherwise: str) -> str:
+def _within(
+    condition: Callable[[], object], otherwise: str, *, seconds: float = _PROBE_SECONDS
+) -> str:
     try:
-        eventually(condition, otherwise, within_seconds=_PROBE_SECONDS)
+        eventually(condition, otherwise, within_seconds=seconds)
     except AssertionError:
-        return f"{otherwise} within {_PROBE_SECONDS:.0f} s"
+        return f"{otherwise} within {seconds:.0f} s"
     return ""
 
 
@@ -132,5 +153,6 @@ _QUESTIONS: dict[str, Callable[[Probes], str]] = {
     "volcano": Probes._volcano,
     "node controller": Probes._node_controller,
     "disruption controller": Probes._disruption_controller,
+    "garbage collector": Probes._garbage_collector,
     "tokens": Probes._tokens,
 }

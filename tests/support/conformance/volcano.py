@@ -70,9 +70,11 @@ class VolcanoJob:
         """Delete the job and wait until nothing of it is left."""
         self.api.delete(self.path, propagationPolicy="Background").expect(200, 404)
 
-        def gone() -> bool:
+        def gone() -> bool:  # by hand, where no garbage collector runs
             for name in self.pods():
                 self._ground.force_delete(name)
+            for group in self.groups():
+                self.api.delete(f"{self._groups}/{group['metadata']['name']}")
             return self.api.get(self.path).status == 404 and not self.pods() and not self.groups()
 
         eventually(gone, f"{self.name} is gone")
