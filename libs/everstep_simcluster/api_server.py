@@ -24,6 +24,7 @@ from everstep_simcluster.discovery import discovery_document
 from everstep_simcluster.misbehaviour import Drop, Hang, Misbehaviour, Refuse
 from everstep_simcluster.objects import Objects
 from everstep_simcluster.store import Ref
+from everstep_simcluster.tokens import Tokens
 from everstep_simcluster.watching import Watch
 
 TERMINATION_LINGER_SECONDS = 60.0
@@ -52,6 +53,7 @@ class ApiServer:
         self.objects = objects
         self.audit = Audit()
         self.misbehaviour = Misbehaviour()
+        self.tokens = Tokens()
         self._verbs = Verbs(objects, log_path)
         self._bookmark_interval_seconds = bookmark_interval_seconds
         self._watches: set[Watch] = set()
@@ -76,6 +78,11 @@ class ApiServer:
     def open_watches(self) -> tuple[Watch, ...]:
         """The watches that are open now."""
         return tuple(self._watches)
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it listens, or at least has connections that it has not ended."""
+        return self._runner is not None
 
     def add_routes(self, routes: list[web.RouteDef]) -> None:
         """Serve these pages beside the API; to be called before :meth:`start`."""
@@ -148,6 +155,9 @@ class ApiServer:
             self._runner = self._site = None
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if not self.tokens.admits(request):
+            refused = ApiError(401, "Unauthorized", reason="Unauthorized")
+            return await self._audited(request, _error_response(refused))
         act = self.misbehaviour.act_on(request)
         match act:
             case None:

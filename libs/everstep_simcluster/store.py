@@ -2,7 +2,7 @@
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -44,6 +44,14 @@ def ref_of(body: Object) -> Ref:
     """Where ``body`` belongs, read from its metadata."""
     metadata = body["metadata"]
     return Ref(metadata.get("namespace", ""), metadata["name"])
+
+
+@dataclass(frozen=True)
+class Backup:
+    """The objects that there were at one revision."""
+
+    revision: int
+    objects: Mapping[Resource, Mapping[Ref, Object]]
 
 
 class HistoryExpiredError(Exception):
@@ -127,6 +135,20 @@ class Store:
             else:
                 kept[change.ref] = change.previous
         return [kept[ref] for ref in sorted(kept) if not namespace or ref.namespace == namespace]
+
+    def backup(self) -> Backup:
+        """Everything as it is now."""
+        kept = {resource: dict(bodies) for resource, bodies in self._objects.items()}
+        return Backup(self.revision, kept)
+
+    def restore(self, backup: Backup) -> None:
+        """Be as at the backup, and as old: what came after it never was, and nobody is told.
+
+        The API server has to be killed before and started after it, as it holds its own view.
+        """
+        self._objects = {resource: dict(bodies) for resource, bodies in backup.objects.items()}
+        self.revision = backup.revision
+        self.forget_history()
 
     def forget_history(self, *, jump: int = 0) -> None:
         """Keep no change from before now; first move the revision on by ``jump``."""

@@ -25,7 +25,7 @@ TIMING = WatchTiming(
     server_seconds=1,
     silence_seconds=1.5,
     relist_seconds=300.0,
-    stale_seconds=4.0,
+    stale_seconds=3.0,
     longest_pause_seconds=0.5,
 )
 
@@ -52,6 +52,7 @@ class Seen:
     def __init__(self, follower: Follower[Pod], sightings: list[Sighting[Pod]]) -> None:
         self.follower = follower
         self.sightings = sightings
+        self.dead_may_return = False
 
     @property
     def present(self) -> set[str]:
@@ -81,7 +82,8 @@ class Seen:
         ended: set[str] = set()
         for one in self.sightings:
             if isinstance(one, Present):
-                assert one.state.uid not in ended, f"told again after its end: {one}"
+                back = one.state.uid in ended and not self.dead_may_return
+                assert not back, f"told again after its end: {one}"
                 assert there.get(one.state.uid) != one.state, f"told twice: {one}"
                 namesakes = {pod.uid for pod in there.values() if pod.name == one.state.name}
                 assert namesakes <= {one.state.uid}, f"two of one name: {one}"
