@@ -102,7 +102,8 @@ class Watch:
         if self._pending or self._ended:
             return
         try:
-            await asyncio.wait_for(self._wake.wait(), seconds)
+            async with asyncio.timeout(seconds):  # wait_for would lose a cancellation
+                await self._wake.wait()
         except TimeoutError:
             return
 
