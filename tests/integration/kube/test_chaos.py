@@ -7,6 +7,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from everstep_simcluster.misbehaviour import Act, Drop, Hang, Refuse, Rule
 from everstep_simcluster.resources import PODS
 from everstep_simcluster.settings import ClusterSettings
 from everstep_simcluster.store import Change
-from support.following import LABEL, Pod, Seen, change, create, delete, following, label
+from support.following import LABEL, TIMING, Pod, Seen, change, create, delete, following, label
 from support.following import read_pod as read
 from support.odd_server import write_kubeconfig
 from support.polling import eventually
@@ -28,6 +29,7 @@ from support.simcluster import NAMESPACE
 SETTINGS = ClusterSettings(nodes=0, networks="none", namespaces=(NAMESPACE,), bookmark_seconds=0.3)
 NAMES = tuple(f"pod-{index}" for index in range(7))
 STEPS = 60
+OFTEN = replace(TIMING, relist_seconds=0.4)
 FAILURES: tuple[Act, ...] = (
     *(Drop(), Hang(0.5), Refuse(410), Refuse(429, retry_after_seconds=0), Refuse(500)),
     *(Refuse(503), Refuse(504), Refuse(401), Refuse(403)),
@@ -49,11 +51,12 @@ class History:
         """Uids of the pods that there are."""
         return {pod["metadata"]["uid"] for pod in self._cluster.pods(NAMESPACE)}
 
-    @property
-    def followed(self) -> set[Pod]:
-        """The pods that there are with the label, as they are."""
+    def followed(self, selector: str) -> set[Pod]:
+        """The pods that there are, or those of them with the label, as they are."""
         pods = self._cluster.pods(NAMESPACE)
-        return {read(pod) for pod in pods if LABEL in (pod["metadata"].get("labels") or {})}
+        labels = [pod["metadata"].get("labels") or {} for pod in pods]
+        chosen = [not selector or selector in one for one in labels]
+        return {read(pod) for pod, is_chosen in zip(pods, chosen, strict=True) if is_chosen}
 
     def _hear(self, change: Change) -> None:
         if change.resource is PODS:
@@ -152,20 +155,23 @@ async def live(seed: int, folder: Path) -> None:
         client = await stack.enter_async_context(connect(kubeconfig, user_agent="chaos"))
         history = History(cluster)
         monkey = Monkey(cluster, token, random.Random(seed))
-        seen = await stack.enter_async_context(following(client))
+        selector = LABEL if seed % 2 else ""
+        seen = await stack.enter_async_context(following(client, OFTEN, selector))
         for _ in range(STEPS):
             await monkey.step()
         cluster.api.misbehaviour.clear()
         create(cluster, "the-end")
         cluster.api.expire_history()  # so that the ends of what had left the selector are told
-        await eventually(lambda: settled(seen, history), what=f"seed {seed}: it never settled")
+        await eventually(
+            lambda: settled(seen, history, selector), what=f"seed {seed}: it never settled"
+        )
         judge(seed, seen, history)
 
 
-def settled(seen: Seen, history: History) -> bool:
+def settled(seen: Seen, history: History, selector: str) -> bool:
     """Everything followed is told as it is, and nothing is left that has ended."""
     told = seen.states
-    return history.followed <= told and {pod.uid for pod in told} <= history.present
+    return history.followed(selector) <= told and {pod.uid for pod in told} <= history.present
 
 
 def judge(seed: int, seen: Seen, history: History) -> None:

@@ -121,7 +121,7 @@ async def test_ec40_a_pods_own_token_is_read_anew(
     monkeypatch.setattr(f"{incluster}.SERVICE_CERT_FILENAME", str(authority))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    entrance = Entrance(None)
+    entrance = Entrance(())
     first = await entrance.access()
     token.write_text("second\n")
     assert await entrance.differs_from(first)

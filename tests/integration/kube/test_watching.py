@@ -1,12 +1,14 @@
 """Following objects through everything that a watch can do: nothing is missed, nothing invented."""
 
+from dataclasses import replace
+
 import pytest
-from everstep_kube.client import KubeClient, Request
+from everstep_kube.client import MAX_TRIES, KubeClient, Request
 from everstep_kube.sightings import Absent, Present
 from everstep_kube.watching import Follower
 from everstep_simcluster.cluster import Cluster
 from everstep_simcluster.misbehaviour import Drop, Refuse, Rule
-from support.following import Count, Pod, change, create, delete, following, label
+from support.following import TIMING, Count, Pod, change, create, delete, following, label
 from support.polling import eventually
 
 RECONNECTS = "everstep_kube_watch_reconnects_total"
@@ -213,3 +215,25 @@ async def test_ec02_when_the_past_is_forgotten_between_two_pages_the_list_is_beg
         await eventually(lambda: seen.present == {f"pod-{index}" for index in range(1, 5)})
         assert expired.moved == 1
         assert seen.told("pod-0", Absent) == 1
+
+
+async def test_ec02_after_half_a_list_nothing_older_is_told_than_what_it_told(
+    cluster: Cluster, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everstep_kube.watching.PAGE_OBJECTS", 1)
+    monkeypatch.setattr("everstep_kube.client.FIRST_BACKOFF_SECONDS", 0.01)
+    for name in ("one", "two"):
+        create(cluster, name)
+    async with following(client, replace(TIMING, relist_seconds=1.0)) as seen:
+        await eventually(lambda: seen.present == {"one", "two"} and cluster.api.open_watches)
+        cluster.api.blackhole_watches()
+        change(cluster, "one", "1")
+        change(cluster, "one", "2")
+        half = Rule(Refuse(500), path="continue=", times=MAX_TRIES)
+        cluster.api.misbehaviour.add(half)
+        await eventually(lambda: half.times == 0)
+        heard = seen.heard
+        await eventually(lambda: seen.heard >= heard + 2)
+    told = [one.state.value for one in seen.sightings if isinstance(one, Present)]
+    assert told == sorted(told)
+    assert told[-1] == "2"
