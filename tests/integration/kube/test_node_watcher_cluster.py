@@ -72,6 +72,7 @@ async def watching(cluster: Cluster, client: KubeClient) -> AsyncIterator[tuple[
 
 async def test_what_the_cluster_holds_is_told(cluster: Cluster, client: KubeClient) -> None:
     async with watching(cluster, client) as (scene, _):
+        await eventually(lambda: len(scene.told(NodeObserved)) >= 3 and scene.told(JobObserved))
         assert {fact.node for fact in scene.told(NodeObserved)} == {"node-0", "node-1", "node-2"}
         (observed,) = {
             (fact.gang.min_member, fact.gang.max_member) for fact in scene.told(JobObserved)
