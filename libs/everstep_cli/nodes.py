@@ -64,7 +64,8 @@ def node_list(records: list[NodeRecord]) -> Table:
         since = record.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
         by = record.by or "everstep"
         cause, incident = record.cause or "", record.quarantined_by or ""
-        table.add_row(record.node, since, by, cause, incident, record.reason)
+        node = f"{record.node} (deleted)" if record.deleted else record.node
+        table.add_row(node, since, by, cause, incident, record.reason)
     return table
 
 

@@ -1,10 +1,17 @@
 """Who is meant: jobs, members and their incarnations, and where to reach them (R1)."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from everstep_contract.base import Model, Name
 from everstep_contract.errors import InvalidNameError
 from everstep_contract.names import decode_name, encode_name
+
+MachineIds = Annotated[
+    tuple[Name, ...],
+    Field(max_length=4, description="What a machine is known by, whatever its node is called."),
+]
 
 
 class JobKey(Model):

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import AwareDatetime, Field
 
 from everstep_contract.base import Generation, Model, Name, Step, Text
-from everstep_contract.identity import GangSpec, JobKey, Member, Seat
+from everstep_contract.identity import GangSpec, JobKey, MachineIds, Member, Seat
 from everstep_contract.rescaling import Rescale
 from everstep_contract.verdicts import Evidence, Verdict, VerdictKind
 
@@ -126,7 +126,12 @@ class NodeRecord(Model):
     """What Everstep did to a node, so that only that is undone (R25)."""
 
     node: Name
+    node_uid: str = Field(default="", max_length=253, description="Of the object written to.")
     boot_id: str = ""
+    machines: MachineIds = ()
+    deleted: bool = Field(
+        default=False, description="The node is gone; its machine may come back by another name."
+    )
     quarantined_by: str | None = Field(default=None, description="The incident's id.")
     released_from: str | None = Field(
         default=None, description="Incident whose quarantine ended: only a new fault begins one."
@@ -148,6 +153,11 @@ class NodeRecord(Model):
     generation: Generation = 0
     reason: Text = ""
     at: AwareDatetime
+
+    @property
+    def counts(self) -> bool:
+        """Whether it keeps a node away from everybody, as the brake counts."""
+        return self.quarantined_by is not None and not self.deleted
 
 
 class CheckpointRecord(Model):

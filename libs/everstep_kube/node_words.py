@@ -4,11 +4,13 @@ Kubernetes' word is evidence at most: only the out-of-service taint, by which so
 that the machine is off, is proof (R23). What no rule here names is told and not judged (EC-53).
 """
 
+import re
+from sys import intern
 from typing import Any, Final, Literal, NamedTuple
 
 from everstep_contract.facts.node import ConditionMeaning
 
-from everstep_kube.loose import mapping, mappings, sentence, word
+from everstep_kube.loose import WORD_CHARACTERS, Json, mapping, mappings, sentence, word
 
 OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
 QUARANTINE_TAINT: Final = "everstep.dev/quarantined"
@@ -58,6 +60,17 @@ _READY_TAINTS: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernet
 _SHUTDOWN_TAINT: Final = "node.cloudprovider.kubernetes.io/shutdown"
 
 
+_NOBODYS_BOARDS: Final = frozenset(
+    {
+        "03000200-0400-0500-0006-000700080009",
+        "00020003-0004-0005-0006-000700080009",
+        "12345678-1234-5678-90ab-cddeefaabbcc",
+    }
+)
+"""UUIDs that firmware has by default, so that many boards share them."""
+_NO_UUID: Final = re.compile(r"(0|f|-)*|[^-]*")
+
+
 class Condition(NamedTuple):
     """A condition that speaks against its node, or that nobody here knows."""
 
@@ -85,6 +98,15 @@ def conditions_of(status: Any) -> tuple[Condition, ...]:
         if one.get("status") == "True" and one.get("type") not in (None, "", "Ready")
     )
     return tuple(sorted(found))[:LISTED]
+
+
+def machines_of(spec: Json, info: Json) -> tuple[str, ...]:
+    """What a machine is known by whatever its node is called: its provider's and its board's id."""
+    provider = word(spec.get("providerID"))
+    board = word(info.get("systemUUID")).lower()
+    known = not _NO_UUID.fullmatch(board) and board not in _NOBODYS_BOARDS
+    ids = (f"provider:{provider}" if provider else "", f"board:{board}" if known else "")
+    return tuple(intern(one[:WORD_CHARACTERS]) for one in ids if one)
 
 
 def meaning_of(condition: str) -> ConditionMeaning:

@@ -13,7 +13,13 @@ from everstep_contract.facts.job import PodCause
 from everstep_contract.identity import GangSpec, JobKey
 
 from everstep_kube.loose import Json, mapping, mappings, sentence, word
-from everstep_kube.node_words import QUARANTINE_TAINT, Condition, conditions_of, taint_meaning
+from everstep_kube.node_words import (
+    QUARANTINE_TAINT,
+    Condition,
+    conditions_of,
+    machines_of,
+    taint_meaning,
+)
 from everstep_kube.pod_words import Container, any_runs, cause_of, containers_of
 
 JOB_NAME_LABEL: Final = "volcano.sh/job-name"
@@ -61,7 +67,7 @@ class NodeState:
     """A node, and what of its cordon and taints is ours.
 
     conditions: what speaks against it beside Ready, and what nobody here knows; none of a healthy
-    one.
+    one. machines: what its machine is known by, whatever the node is called.
     """
 
     name: str
@@ -75,6 +81,7 @@ class NodeState:
     uid: str = ""
     ready_reason: str = ""
     conditions: tuple[Condition, ...] = ()
+    machines: tuple[str, ...] = ()
 
     @property
     def out_of_service(self) -> bool:
@@ -142,6 +149,7 @@ def node_state(node: Json) -> NodeState:
         uid=word(metadata.get("uid")),
         ready_reason="" if said == "True" else _said_of(ready),
         conditions=conditions_of(status.get("conditions")),
+        machines=machines_of(spec, mapping(status.get("nodeInfo"))),
     )
 
 

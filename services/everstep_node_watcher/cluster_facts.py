@@ -38,7 +38,7 @@ def proof(state: State) -> Essence:
         case PodState():
             return state.node, state.terminating, state.terminated, state.cause
         case NodeState():
-            return state.uid, state.boot_id, state.out_of_service
+            return state.uid, state.boot_id, state.out_of_service, state.machines
         case JobState():
             return essence(state)
 
@@ -108,6 +108,7 @@ def _node_fact(state: NodeState, now: Moment, *, deleted: bool) -> NodeObserved:
         ready_reason=state.ready_reason,
         boot_id=state.boot_id,
         node_uid=state.uid,
+        machines=state.machines,
         deleted=deleted,
         out_of_service=state.out_of_service,
         conditions=tuple(NodeCondition(**one._asdict()) for one in state.conditions),

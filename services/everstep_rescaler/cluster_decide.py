@@ -19,9 +19,11 @@ from everstep_rescaler.cluster_model import (
     Quarantine,
     Refrain,
     Release,
+    Renew,
     Scene,
 )
 from everstep_rescaler.cluster_policy import ClusterPolicy
+from everstep_rescaler.machines import is_another_machine, outlives_its_node, was_made_anew
 
 KERNEL_LIVES: Final[frozenset[EvidenceKind]] = frozenset(
     {
@@ -200,14 +202,21 @@ def _is_unwell(node: NodeState | None) -> bool:
 
 def decide_release(
     known: NodeRecord, node: NodeState | None, *, well_seconds: float, policy: ClusterPolicy
-) -> Release | None:
+) -> Release | Renew | None:
     """Whether a quarantine ends (R25): it was undone by hand, or the silent node is well again.
 
-    Hardware faults and repetition end by a person's hand only. ``well_seconds``: how long the
-    node has been Ready and, unless it was rebooted, has had a member on it that reports.
+    Hardware faults and repetition end by a person's hand only, and are the machine's: they outlive
+    its node. ``well_seconds``: how long the node has been Ready and, unless it was rebooted, has
+    had a member on it that reports.
     """
     if node is None:
-        return Release(known.node, "the node is deleted")
+        return None if outlives_its_node(known) else Release(known.node, "the node is deleted")
+    if was_made_anew(known, node):
+        if is_another_machine(known, node.machines):
+            return Release(known.node, "another machine has its name now")
+        if outlives_its_node(known):
+            return Renew(known.node, node.uid)
+        return Release(known.node, "the node was made anew")
     if node.quarantined_by is None:
         return Release(known.node, "its taint was removed by hand")
     if known.cordoned_by_us and not node.unschedulable:

@@ -93,3 +93,11 @@ class Release:
     node: str
     reason: str
     by: str = ""
+
+
+@dataclass(frozen=True)
+class Renew:
+    """Quarantine the node again: it was made anew, and its machine is still the same."""
+
+    node: str
+    node_uid: str

@@ -90,6 +90,13 @@ class NodeDesk:
         await self._api.quarantine(node, mark)
         return "done"
 
+    async def note_deleted(self, known: NodeRecord) -> None:
+        """The node is gone, and its machine stays in mind."""
+        if known.deleted or not self._act:
+            return
+        await self._record(known.model_copy(update={"deleted": True}))
+        log.info("quarantined node deleted", node=known.node, machines=known.machines)
+
     async def release(self, known: NodeRecord, release: Release) -> str:
         """End a quarantine, and undo only what Everstep had done; as `quarantine`."""
         node = await self._api.node(known.node)
@@ -141,7 +148,8 @@ def as_recorded(
     """
     ended = before.model_dump(include={"released_from", "released_before"}) if before else {}
     cordon = {"cordoned_by_us": bool(node.cordoned_by) or not node.unschedulable}
-    update = {"boot_id": node.boot_id, "tainted_by_us": True, "at": now, **cordon}
+    whose = {"node_uid": node.uid, "boot_id": node.boot_id, "machines": node.machines}
+    update = {**whose, "tainted_by_us": True, "deleted": False, "at": now, **cordon}
     return wanted.model_copy(update=update | ended)
 
 
@@ -157,6 +165,7 @@ def released(known: NodeRecord, release: Release, now: datetime) -> NodeRecord:
             "cordoned_by_us": False,
             "tainted_by_us": False,
             "drain_seconds": 0.0,
+            "deleted": False,
             "reason": release.reason,
             "by": release.by,
             "at": now,

@@ -44,7 +44,7 @@ class SceneReader:
         if not record.excluded or state is None:
             return Scene(record, state)
         incidents = await self._incidents(record)
-        quarantined = [one for one in await self.node_records() if one.quarantined_by]
+        quarantined = [one for one in await self.node_records() if one.counts]
         lost = [await self._lost(record, one, incidents) for one in record.excluded]
         return Scene(record, state, tuple(lost), len(quarantined))
 

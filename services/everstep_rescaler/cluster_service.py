@@ -20,7 +20,7 @@ from everstep_runtime.lease import Lease
 
 from everstep_rescaler.cluster_decide import decide_cluster, decide_release, is_well
 from everstep_rescaler.cluster_enact import ClusterDesk
-from everstep_rescaler.cluster_model import Annotate, Change, Refrain, Release, Scene
+from everstep_rescaler.cluster_model import Annotate, Change, Refrain, Release, Renew, Scene
 from everstep_rescaler.cluster_nodes import NodeDesk
 from everstep_rescaler.cluster_policy import ClusterPolicy
 from everstep_rescaler.cluster_read import SceneReader
@@ -30,6 +30,7 @@ from everstep_rescaler.hearing import Hearing
 from everstep_rescaler.house import House
 from everstep_rescaler.incidents_told import tell_of_incidents
 from everstep_rescaler.resizing import SizeDesk
+from everstep_rescaler.returning import ReturnDesk
 from everstep_rescaler.telling import Teller
 
 PAUSE_SECONDS: Final = 60.0
@@ -58,10 +59,11 @@ class ClusterHalf:
         self._nodes = NodeDesk(house)
         self._desk = ClusterDesk(house, self._nodes)
         self._drains = DrainDesk(house, self._nodes)
+        self.returns = ReturnDesk(house, self._nodes)
         self._sizes = SizeDesk(house.bus, house.api.sizes, house.clock, act=house.policy.act)
         self.commands = NodeCommands(house, self._nodes, self._drains, self._writing)
         self._annotated: dict[str, int] = {}
-        self._paused: dict[tuple[str, Change | Release], float] = {}
+        self._paused: dict[tuple[str, Change | Release | Renew], float] = {}
         self._well_since: dict[str, float] = {}
 
     async def look(self) -> None:
@@ -84,6 +86,9 @@ class ClusterHalf:
                     with _forgiving(one.node):
                         async with self._writing:
                             await self._look_at_node(one)
+            with _forgiving("machines that return"):
+                async with self._writing:
+                    await self.returns.look(known)
             with _forgiving("drains"):
                 async with self._writing:
                     await self._drains.look(records, known)
@@ -113,10 +118,10 @@ class ClusterHalf:
     def _may_try(self, record: JobRecord, change: Change, tried: set[Change]) -> bool:
         return change not in tried and not self._is_paused((record.job_uid, change))
 
-    def _is_paused(self, key: tuple[str, Change | Release]) -> bool:
+    def _is_paused(self, key: tuple[str, Change | Release | Renew]) -> bool:
         return self._clock.monotonic() < self._paused.get(key, 0.0)
 
-    def _pause(self, key: tuple[str, Change | Release], *, told: bool = False) -> None:
+    def _pause(self, key: tuple[str, Change | Release | Renew], *, told: bool = False) -> None:
         """Leave a change for a while; one that will not be made is told once."""
         if len(self._paused) >= PAUSED_LIMIT:
             self._paused.clear()
@@ -135,12 +140,19 @@ class ClusterHalf:
         else:
             since = now
             self._well_since.pop(known.node, None)
-        release = decide_release(known, node, well_seconds=now - since, policy=self._policy)
-        if release is None or self._is_paused((known.node, release)):
+        change = decide_release(known, node, well_seconds=now - since, policy=self._policy)
+        if node is None and change is None:
+            await self._nodes.note_deleted(known)
+        if change is None or self._is_paused((known.node, change)):
             return
-        if await self._nodes.release(known, release):
-            self._pause((known.node, release))
+        if isinstance(change, Renew):
+            assert node is not None, "a node that was made anew is there"
+            refused = await self._nodes.quarantine(node, known)
         else:
+            refused = await self._nodes.release(known, change)
+        if refused:
+            self._pause((known.node, change))
+        elif isinstance(change, Release):
             self._well_since.pop(known.node, None)
 
 
@@ -162,6 +174,7 @@ async def serve_cluster(
         group.create_task(_hear(bus, half.hearing))
         group.create_task(_notice_deafness(bus, half.hearing, policy.silent_seconds / 4))
         group.create_task(lease.lead(work))
+        group.create_task(half.returns.listen())
         if policy.act:
             group.create_task(teller.run())
             group.create_task(tell_of_incidents(bus, api, teller, clock))

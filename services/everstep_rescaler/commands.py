@@ -122,7 +122,7 @@ class NodeCommands:
 
     async def _braked(self) -> str:
         entries = await self._bus.kv(NODES).entries()
-        quarantined = sum(bool(one.value and one.value.quarantined_by) for one in entries)
+        quarantined = sum(bool(one.value and one.value.counts) for one in entries)
         return brake(self._policy) if quarantined >= self._policy.max_quarantined else ""
 
     async def _release(self, query: ReleaseNode) -> Answer:

@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from everstep_contract.base import Event, Model, Name, Text
+from everstep_contract.identity import MachineIds
 
 
 class NodeEvent(Event):
@@ -47,6 +48,7 @@ class NodeObserved(NodeEvent):
     )
     deleted: bool = False
     out_of_service: bool = Field(default=False, description="The out-of-service taint: proof.")
+    machines: MachineIds = ()
     conditions: tuple[NodeCondition, ...] = Field(default=(), max_length=32)
     taints: tuple[str, ...] = Field(default=(), max_length=32)
     cordoned: bool = False

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from everstep_kube.node_words import conditions_of, meaning_of, taint_meaning
+from everstep_kube.node_words import conditions_of, machines_of, meaning_of, taint_meaning
 from everstep_kube.objects import node_state
 
 BROKEN_STATUSES: tuple[Any, ...] = (
@@ -91,3 +91,26 @@ def test_a_taint_is_proof_or_evidence_or_a_plan_or_no_concern_of_ours(
     taint: dict[str, Any], meaning: str
 ) -> None:
     assert taint_meaning(taint) == meaning
+
+
+@pytest.mark.parametrize(
+    ("board", "known"),
+    [
+        ("4C4C4544-0051-3510-8052-B6C04F423333", ("board:4c4c4544-0051-3510-8052-b6c04f423333",)),
+        ("00000000-0000-0000-0000-000000000000", ()),
+        ("FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", ()),
+        ("03000200-0400-0500-0006-000700080009", ()),
+        ("Not Settable", ()),
+        ("", ()),
+        (None, ()),
+        (7, ()),
+    ],
+)
+def test_ec22_a_machine_is_known_by_its_board_unless_the_board_has_no_id_of_its_own(
+    board: object, known: tuple[str, ...]
+) -> None:
+    assert machines_of({}, {"systemUUID": board}) == known
+
+
+def test_ec22_a_machine_is_known_by_its_providers_id() -> None:
+    assert machines_of({"providerID": "aws:///a/i-1"}, {}) == ("provider:aws:///a/i-1",)

@@ -15,6 +15,8 @@ from everstep_rescaler.cluster_model import (
     Lost,
     Quarantine,
     Refrain,
+    Release,
+    Renew,
     Scene,
 )
 from everstep_rescaler.cluster_policy import ClusterPolicy
@@ -355,7 +357,7 @@ HELD = node(GONE.node, quarantined_by="i-1", unschedulable=True, cordoned_by="i-
 
 def release(known: NodeRecord, of: Any, seconds: float = 0.0) -> str:
     found = decide_release(known, of, well_seconds=seconds, policy=POLICY)
-    return found.reason if found else ""
+    return found.reason if isinstance(found, Release) else ""
 
 
 def test_r25_a_quarantine_by_silence_ends_when_the_node_has_been_well() -> None:
@@ -379,8 +381,24 @@ def test_a_cordon_that_was_there_before_does_not_count_as_ours() -> None:
     assert release(known, replace(HELD, unschedulable=False, cordoned_by=None)) == ""
 
 
-def test_a_quarantine_ends_with_its_node() -> None:
-    assert "deleted" in release(QUARANTINED, None)
+def test_a_quarantine_by_silence_ends_with_its_node() -> None:
+    assert "deleted" in release(QUARANTINED.model_copy(update={"machines": ("board:1",)}), None)
+
+
+@pytest.mark.parametrize("cause", ["hardware", "repetition", "operator", "maintenance"])
+def test_ec22_other_quarantines_are_the_machines_and_outlive_its_node(cause: str) -> None:
+    told = {"cause": cause, "machines": ("board:1",), "node_uid": "old"}
+    known = QUARANTINED.model_copy(update=told)
+    anew = node(GONE.node, uid="new", machines=("provider:2", "board:1"))
+    assert decide_release(known, None, well_seconds=0.0, policy=POLICY) is None
+    assert decide_release(known, anew, well_seconds=0.0, policy=POLICY) == Renew(GONE.node, "new")
+    assert "another machine" in release(known, replace(anew, machines=("board:2",)))
+
+
+def test_a_machine_without_ids_is_not_recognised_and_its_quarantine_ends_with_the_node() -> None:
+    known = QUARANTINED.model_copy(update={"cause": "hardware", "node_uid": "old"})
+    assert "deleted" in release(known, None)
+    assert "made anew" in release(known, node(GONE.node, uid="new"))
 
 
 def test_a_node_is_well_when_ready_and_either_rebooted_or_heard() -> None:
