@@ -63,7 +63,7 @@ class ClusterWatcher:
         self._view = ClusterView()
         self._telling = Telling(duty.policy.cluster_fact_seconds)
         self._spoken = Spoken()
-        self._stale: frozenset[str] = frozenset()
+        self._stale = frozenset(followed.plural for followed, _ in FOLLOWED)  # nothing heard yet
         self._flaps_counted = 0
 
     def see(self, state: State, *, deleted: bool) -> None:
@@ -133,7 +133,7 @@ class ClusterWatcher:
         for plural in stale - self._stale:
             log.error("the cluster is silent, its word is unknown", plural=plural)
         for plural in self._stale - stale:
-            log.warning("the cluster is heard again", plural=plural)
+            log.info("the cluster is heard", plural=plural)
         for plural in stale ^ self._stale:
             CLUSTER_STALE.labels(plural).set(plural in stale)
         self._stale = stale

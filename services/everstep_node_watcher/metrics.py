@@ -29,7 +29,7 @@ GOODBYES: Final = Counter(
 )
 CLUSTER_STALE: Final = gauge(
     "everstep_node_watcher_cluster_stale",
-    "1 while the API server has been silent for too long about this kind of object.",
+    "1 while the cluster has been silent for too long: its word on this kind is unknown.",
     "plural",
     ("pods", "nodes", "jobs"),
 )

@@ -21,6 +21,11 @@ class ServiceProcess:
         self._process = process
         self._log = log
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def lines(self) -> list[dict[str, Any]]:
         """What it logged: one JSON object a line."""
         return [json.loads(line) for line in self._log.read_text().splitlines()]
