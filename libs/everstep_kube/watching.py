@@ -111,7 +111,17 @@ class Follower(Generic[S]):
         last = self._lists[-1] if self._lists else 0.0
         too_long = self._clock.monotonic() - last >= self._timing.relist_seconds
         stuck = self._failures >= WATCH_TRIES
-        return not self._version or too_long or stuck or self.is_stale
+        return not self._version or too_long or stuck or self._is_overdue
+
+    @property
+    def _is_overdue(self) -> bool:
+        """Whether nothing was proven for too long, and not only because the last list took long.
+
+        A list of a large cluster may; a watch goes on from where it began, and another list would
+        take as long.
+        """
+        last = self._lists[-1] if self._lists else float("-inf")
+        return self.is_stale and not (self._proven and self._proven_at == last)
 
     async def _store_went_on(self) -> bool:
         """Ask the store itself, not a cache, for its version: not lower than what we have seen.
@@ -154,6 +164,8 @@ class Follower(Generic[S]):
             async for gone in self._missing(seen):
                 yield gone
         self._begin_at(version)
+        took_seconds = self._clock.monotonic() - asked_at
+        self._caught_up = took_seconds <= self._timing.server_seconds
         self._prove(asked_at)
         yield Heard()
 
@@ -194,7 +206,6 @@ class Follower(Generic[S]):
             )
         self._newest_version = version
         self._version = str(version)
-        self._caught_up = True
 
     async def _missing(self, seen: set[Name]) -> AsyncIterator[Absent[S]]:
         """Of what a list lacks, what is gone and did not only leave the selector."""
@@ -222,7 +233,7 @@ class Follower(Generic[S]):
         patience = self._timing.silence_seconds
         async with aclosing(self._client.lines(self._get(query), seconds=patience)) as lines:
             async for line in lines:
-                if self.is_stale:
+                if self._is_overdue:
                     return  # it comes too late to be trusted: list first
                 self._failures = 0
                 async for sighting in self._event(line):

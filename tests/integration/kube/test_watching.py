@@ -1,9 +1,11 @@
 """Following objects through everything that a watch can do: nothing is missed, nothing invented."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
-from everstep_kube.client import MAX_TRIES, KubeClient, Request
+from everstep_kube.client import MAX_TRIES, Json, KubeClient, Request
+from everstep_kube.followed import WatchTiming
 from everstep_kube.sightings import Absent, Present
 from everstep_kube.watching import Follower
 from everstep_simcluster.cluster import Cluster
@@ -150,6 +152,30 @@ async def test_a_long_list_is_read_page_by_page(
         create(cluster, name)
     async with following(client) as seen:
         await eventually(lambda: seen.present == names)
+
+
+async def test_a_list_that_takes_longer_than_the_bound_of_staleness_is_followed_by_a_watch(
+    cluster: Cluster, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = client.call
+
+    async def slowly(request: Request) -> Json:
+        await asyncio.sleep(0.5 if "continue" in request.query else 0.0)
+        return await whole(request)
+
+    monkeypatch.setattr("everstep_kube.watching.PAGE_OBJECTS", 1)
+    monkeypatch.setattr(client, "call", slowly)
+    for index in range(5):
+        create(cluster, f"pod-{index}")
+    lists = Count("everstep_kube_lists_total", plural="pods")
+    timing = WatchTiming(server_seconds=1, silence_seconds=1.2, stale_seconds=1.5)
+    async with following(client, timing) as seen:
+        await eventually(lambda: len(seen.present) == 5)
+        assert seen.follower.is_stale
+        change(cluster, "pod-0", "later")
+        await eventually(lambda: "later" in {pod.value for pod in seen.states})
+        await eventually(lambda: not seen.follower.is_stale)
+    assert lists.moved == 1
 
 
 async def test_no_request_carries_a_version_that_is_none(
