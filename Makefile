@@ -64,6 +64,6 @@ sim: $(READY) ## Simulated histories of faults; SEEDS=n of them
 contract: $(READY) ## Generate proto/ from the models
 	$(RUN) -m everstep_contract proto
 
-bench: $(READY) ## Measure; BENCH="heal rows overhead checkpoint quiet" chooses (rows: an hour)
+bench: $(READY) ## Measure; BENCH="heal rows overhead checkpoint quiet watch" chooses (rows: an hour)
 	@for topic in $(BENCH); do PYTHONPATH=tests $(RUN) -m bench.$$topic || failed=1; done; \
 	    exit $${failed:-0}

@@ -13,6 +13,7 @@ from everstep_bus.interface import Bus
 from everstep_contract.base import Event
 from everstep_contract.identity import JobKey
 from everstep_contract.layout import JOBS
+from everstep_contract.record import JobRecord
 from everstep_kube.client import Json, KubeClient
 from everstep_kube.followed import Followed
 from everstep_kube.objects import (
@@ -42,8 +43,10 @@ from everstep_node_watcher.model import Duty, Spoken
 from everstep_node_watcher.suspicions import Voice, speak
 
 TICK_SECONDS: Final = 0.5
-WAITING_FACTS: Final = 500
-"""So many facts may wait for the bus before those that nobody acts on wait their turn."""
+TELL_SECONDS: Final = 0.1
+WAITING_FACTS: Final = 100
+"""So many facts may wait for the bus before those that nobody acts on wait their turn: those that
+somebody does act on wait behind them for a fraction of a second, also while a list is told."""
 FOLLOWED: Final[tuple[tuple[Followed, Callable[[Json], State | None]], ...]] = (
     (Followed(PODS_PATH, JOB_NAME_LABEL), pod_state),
     (Followed(NODES_PATH), node_state),
@@ -77,6 +80,12 @@ class ClusterWatcher:
         if (deleted or is_urgent(before, state)) and self._view.concerns(state):
             self.speak()
 
+    def seat(self, job: JobKey, record: JobRecord | None) -> None:
+        """Take in a job's newest record, or that it has none."""
+        self._view.seat(job, record)
+        self._spoken = self._spoken.only(self._view.is_seated)
+        self.speak()
+
     def speak(self) -> None:
         """Suspect whom there is cause to suspect now."""
         now, policy = self._now(), self._duty.policy
@@ -90,22 +99,31 @@ class ClusterWatcher:
         self._mark_stale(stale)
         now = self._now()
         self._view.well_again(now.monotonic, self._duty.policy)
-        for key in self._telling.due(now.monotonic, self._room()):
-            state = self._view.get(key)
-            assert state is not None, "what is gone is not due"
-            if self._telling.is_news(state, now.monotonic):
-                self._outbox.put((self._fact(state, now),))
+        self._telling.tidy(now.monotonic)
         NODES_IN_TROUBLE.set(len(self._view.troubles))
         NODE_FLAPS.inc(self._view.flaps - self._flaps_counted)
         self._flaps_counted = self._view.flaps
         self.speak()
 
+    def tell_due(self) -> None:
+        """Tell what has waited for long enough, as far as there is room."""
+        now = self._now()
+        for key in self._telling.due(now.monotonic, self._room()):
+            state = self._view.get(key)
+            assert state is not None, "what is gone is not due"
+            if self._telling.is_news(state, now.monotonic):
+                self._outbox.put((self._fact(state, now),))
+
     async def follow_records(self, bus: Bus) -> None:
         """Know who is seated, until cancelled."""
         async for entry in bus.kv(JOBS).watch():
-            self._view.seat(JobKey.from_token(entry.key), entry.value)
-            self._spoken = self._spoken.only(self._view.is_seated)
-            self.speak()
+            self.seat(JobKey.from_token(entry.key), entry.value)
+
+    async def tell(self) -> None:
+        """Tell what is due, until cancelled."""
+        while True:
+            self.tell_due()
+            await asyncio.sleep(TELL_SECONDS)
 
     async def repeat(self, followers: Mapping[str, Follower[State]]) -> None:
         """Let time pass, until cancelled."""
@@ -153,6 +171,7 @@ async def serve_cluster(bus: Bus, client: KubeClient, duty: Duty) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(outbox.publish())
         group.create_task(watcher.follow_records(bus))
+        group.create_task(watcher.tell())
         group.create_task(watcher.repeat(followers))
         for plural, follower in followers.items():
             group.create_task(_follow(plural, follower, watcher, duty))

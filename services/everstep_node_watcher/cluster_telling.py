@@ -55,10 +55,18 @@ class Telling:
 
     def due(self, now: float, limit: int) -> tuple[str, ...]:
         """Keys of objects that have waited for long enough, the oldest news first."""
-        for key in [key for key, told in self._told.items() if self._is_idle(key, told, now)]:
-            del self._told[key]
         ready = (key for key in self._due if now - self._told[key].at >= self._pause_seconds)
         return tuple(key for _, key in zip(range(limit), ready, strict=False))
+
+    def tidy(self, now: float) -> None:
+        """Forget what was told of objects that have been quiet since."""
+        idle = [
+            key
+            for key, told in self._told.items()
+            if key not in self._due and now - told.at >= self._pause_seconds
+        ]
+        for key in idle:
+            del self._told[key]
 
     def is_news(self, state: State, now: float) -> bool:
         """Whether the last state of a due object differs from what was told; it is told then."""
@@ -73,6 +81,3 @@ class Telling:
     def _tell(self, key: str, state: State, now: float) -> None:
         self._due.pop(key, None)
         self._told[key] = Told(essence(state), now)
-
-    def _is_idle(self, key: str, told: Told, now: float) -> bool:
-        return key not in self._due and now - told.at >= self._pause_seconds

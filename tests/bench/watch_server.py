@@ -12,6 +12,7 @@ import random
 import sys
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -130,7 +131,10 @@ class Api:
         """A list, or a watch."""
         plural = request.path.rpartition("/")[2]
         if request.query.get("watch") == "true":
-            return await self._watch(request, self._cluster.collections[plural])
+            response = web.StreamResponse(headers={"Content-Type": "application/json"})
+            with suppress(ConnectionResetError):  # the watcher has gone
+                await self._watch(request, response, self._cluster.collections[plural])
+            return response
         return self._list(request, self._cluster.collections[plural])
 
     async def counts(self, _: web.Request) -> web.Response:
@@ -160,14 +164,15 @@ class Api:
             headers["Content-Encoding"] = "gzip"
         return web.Response(body=body, content_type="application/json", headers=headers)
 
-    async def _watch(self, request: web.Request, collection: Collection) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    async def _watch(
+        self, request: web.Request, response: web.StreamResponse, collection: Collection
+    ) -> None:
         await response.prepare(request)
         seen = int(request.query["resourceVersion"])
         if len(collection.events) == KEPT_EVENTS and collection.events[0][0] > seen:
             status = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired"}
             await response.write(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
-            return response
+            return
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + float(request.query["timeoutSeconds"])
         while (left := ends_at - loop.time()) > 0:
@@ -186,7 +191,6 @@ class Api:
         metadata = {"resourceVersion": str(max(seen, self._cluster.version))}
         bookmark = {"type": "BOOKMARK", "object": {"kind": collection.kind, "metadata": metadata}}
         await response.write(json.dumps(bookmark).encode() + b"\n")
-        return response
 
 
 def _newer(events: deque[tuple[int, Document]], seen: int) -> list[tuple[int, Document]]:

@@ -20,15 +20,23 @@ from everstep_node_watcher.model import Duty, Policy
 from everstep_runtime.clock import SystemClock
 from everstep_runtime.health import Readiness
 from everstep_simcluster.cluster import Cluster
+from everstep_simcluster.disruption import evict
 from everstep_simcluster.metadata import DeleteOptions
-from everstep_simcluster.resources import PODS
-from everstep_simcluster.store import Ref
+from everstep_simcluster.patch import MERGE_PATCH, Patch
+from everstep_simcluster.resources import NODES, POD_GROUPS, PODS
+from everstep_simcluster.store import Ref, ref_of
 from support.jobs import JOB, member, record
 from support.polling import eventually
 from support.simcluster import NAMESPACE, job_manifest, running
 
 E = TypeVar("E", bound=Event)
-POLICY = Policy(witness="watcher", node="here", reassert_seconds=0.5, not_ready_seconds=0.2)
+POLICY = Policy(
+    witness="watcher",
+    node="here",
+    reassert_seconds=0.5,
+    not_ready_seconds=0.2,
+    cluster_fact_seconds=0.2,
+)
 
 
 class Scene:
@@ -106,3 +114,56 @@ async def test_a_member_whose_pod_is_deleted_is_suspected(
         assert any(
             fact.deleted and fact.pod_uid == first.pod_uid for fact in scene.told(PodObserved)
         )
+
+
+async def test_ec54_a_member_that_is_evicted_is_told_as_planned_before_it_is_gone(
+    cluster: Cluster, client: KubeClient
+) -> None:
+    async with watching(cluster, client) as (scene, first):
+        evict(cluster.objects, Ref(NAMESPACE, first.name), DeleteOptions(grace_seconds=1))
+        await eventually(lambda: last(scene, first).terminating)
+        asked = next(fact for fact in scene.told(PodObserved) if fact.terminating)
+        assert (asked.pod_uid, asked.cause, asked.planned) == (first.pod_uid, "evicted", True)
+        assert not asked.deleted
+
+
+async def test_a_container_that_was_killed_is_told_with_its_exit_code(
+    cluster: Cluster, client: KubeClient
+) -> None:
+    async with watching(cluster, client) as (scene, first):
+        cluster.faults.crash(first.node)
+        await eventually(lambda: last(scene, first).terminated)
+        (container,) = last(scene, first).containers
+        assert (container.state, container.exit_code) == ("terminated", 137)
+
+
+async def test_ec34_a_cordon_by_others_is_told_and_left_and_suspects_nobody(
+    cluster: Cluster, client: KubeClient
+) -> None:
+    async with watching(cluster, client) as (scene, first):
+        cordon = Patch(MERGE_PATCH, {"spec": {"unschedulable": True}})
+        cluster.objects.patch(NODES, Ref("", first.node), cordon)
+        await eventually(lambda: any(fact.cordoned for fact in scene.told(NodeObserved)))
+        assert scene.suspected(first) == set()
+        assert cluster.objects.get(NODES, Ref("", first.node))["spec"]["unschedulable"]
+
+
+async def test_ec64_a_podgroup_that_contradicts_its_pods_changes_nothing(
+    cluster: Cluster, client: KubeClient
+) -> None:
+    async with watching(cluster, client) as (scene, first):
+        await eventually(lambda: scene.told(JobObserved))
+        before = len(scene.told(Event))
+        lie = {"phase": "Inqueue", "conditions": [{"type": "Unschedulable", "status": "True"}]}
+        (group,) = cluster.objects.every(POD_GROUPS, NAMESPACE)
+        cluster.objects.patch(POD_GROUPS, ref_of(group), Patch(MERGE_PATCH, {"status": lie}))
+        cordon = Patch(MERGE_PATCH, {"spec": {"unschedulable": True}})
+        cluster.objects.patch(NODES, Ref("", first.node), cordon)  # told after anything of the lie
+        await eventually(lambda: any(fact.cordoned for fact in scene.told(NodeObserved)))
+        assert {type(fact) for fact in scene.told(Event)[before:]} == {NodeObserved}
+        assert scene.suspected(first) == set()
+
+
+def last(scene: Scene, of: Member) -> PodObserved:
+    """The newest word on a member's pod."""
+    return [fact for fact in scene.told(PodObserved) if fact.pod_uid == of.pod_uid][-1]

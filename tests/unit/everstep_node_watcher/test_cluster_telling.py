@@ -104,7 +104,7 @@ def test_a_quiet_object_is_not_remembered() -> None:
     told = Told()
     told.hear(node("n"), at=0.0)
     assert told.telling.remembered == 1
-    told.wait(PAUSE_SECONDS + 1.0)
+    told.telling.tidy(PAUSE_SECONDS + 1.0)
     assert told.telling.remembered == 0
 
 
