@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from everstep_cli.drill.faults import FaultName
+from everstep_cli.drill.fault import FaultName
 from everstep_cli.errors import MisuseError
 from everstep_cli.options import (
     DEFAULT_NATS_URL,

@@ -15,11 +15,11 @@ from bench.report import Figure, figure, parser, show
 from everstep_bus.background import background
 from everstep_cli.access import quiet_logs
 from everstep_cli.drill.board import Board
-from everstep_cli.drill.faults import MEMBERS, MIN_MEMBER
+from everstep_cli.drill.fault import MEMBERS, MIN_MEMBER
 from everstep_cli.drill.manifest import Gang
 from everstep_cli.drill.processes import Processes
 from everstep_cli.drill.run import first_steps
-from everstep_cli.drill.stage import Stage
+from everstep_cli.drill.stage import Setting, Stage
 from everstep_cli.drill.watch import Watch
 from everstep_cli.drill.worker_logs import median_step_seconds, read_steps
 from everstep_cli.terminal import progress
@@ -36,7 +36,7 @@ async def watch_undisturbed(minutes: float, folder: Path) -> tuple[list[Event], 
     processes = Processes(folder / "logs", f"quiet-{os.getpid()}")
     gang = Gang(members=MEMBERS, min_member=MIN_MEMBER, nproc=1)
     try:
-        async with Stage(folder, processes, gang, None) as stage, stage.bus() as bus:
+        async with Stage(folder, processes, gang, Setting()) as stage, stage.bus() as bus:
             watch = Watch(bus, Board(progress()))
             async with background(watch.run()):
                 await first_steps(stage, watch, gang)

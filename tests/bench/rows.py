@@ -6,7 +6,8 @@ from typing import Any
 
 from bench.drills import drill
 from bench.report import Figure, figure, parser, show
-from everstep_cli.drill.faults import FAULTS, FaultName
+from everstep_cli.drill.fault import FaultName
+from everstep_cli.drill.faults import FAULTS
 
 
 def figures_of(fault: str, documents: list[dict[str, Any]]) -> list[Figure]:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from everstep_cli.drill.disk import small_disk
-from everstep_cli.drill.faults import FAULTS, FaultName, needs_small_disk
+from everstep_cli.drill.fault import FaultName, needs_small_disk
+from everstep_cli.drill.faults import FAULTS
 from everstep_cli.drill.processes import descendants
 from everstep_cli.errors import CommandError
 from support.polling import eventually

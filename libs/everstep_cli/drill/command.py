@@ -14,7 +14,8 @@ import typer
 from everstep_cli.access import quiet_logs
 from everstep_cli.drill.board import Board
 from everstep_cli.drill.document import DrillDocument
-from everstep_cli.drill.faults import FAULTS, FaultName
+from everstep_cli.drill.fault import FaultName
+from everstep_cli.drill.faults import FAULTS
 from everstep_cli.drill.table import milestone_table
 from everstep_cli.errors import CommandError, MisuseError
 from everstep_cli.terminal import progress

@@ -3,52 +3,41 @@
 import asyncio
 import random
 import time
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Final, assert_never
 
 from everstep_bus.background import background
 from everstep_contract.facts.checkpoint import SaveFailed
 from everstep_contract.identity import Member
-from everstep_contract.manifest import Manifest
 
-from everstep_cli.drill.disk import flip_one_byte, good_checkpoints, keep_full
-from everstep_cli.drill.faults import (
-    CHECKPOINT_EVERY,
+from everstep_cli.drill.actions import (
     Action,
-    AwaitCheckpoints,
-    AwaitDismissal,
-    AwaitHold,
-    AwaitSteps,
     BringBack,
+    Disturbing,
     EndJob,
-    Fault,
     FillDisk,
     Hurt,
     Hurting,
     HurtWhileForming,
+    LetTrain,
     ServiceName,
+    StartApi,
     StartBus,
+    StopApi,
     StopBus,
     TripService,
-    Waiting,
+    Undo,
 )
+from everstep_cli.drill.awaiting import CHECKPOINT_SECONDS, Awaiter, Injured
+from everstep_cli.drill.disk import flip_one_byte, good_checkpoints, keep_full
+from everstep_cli.drill.fault import CHECKPOINT_EVERY, Fault
 from everstep_cli.drill.manifest import JOB
 from everstep_cli.drill.stage import Stage
 from everstep_cli.drill.tripwire import Wire
 from everstep_cli.drill.watch import Watch
 from everstep_cli.drill.worker_logs import median_step_seconds, read_steps
-from everstep_cli.errors import CommandError
-from everstep_cli.waiting import seen
 
-HEAL_SECONDS: Final = 60.0
-"""How long any change of membership may take; the same bound as plain torchrun has."""
-CHECKPOINT_SECONDS: Final = 120.0
-"""How long it may take to the next checkpoint, and to the next save that fails."""
 STEPS_WITHOUT_ROOM: Final = 5
 """How many steps training goes on beside a full disk after a save has failed."""
-HOLD_WATCH_SECONDS: Final = 2.0
-"""How long a holding job is watched: it must not take a step."""
 WITHOUT_BUS_SECONDS: Final = 2.0
 """How long training goes on without a bus before something else fails, and again after it."""
 DECISIONS: Final[dict[ServiceName, Wire]] = {
@@ -60,31 +49,16 @@ DECISIONS: Final[dict[ServiceName, Wire]] = {
 writing the record, so that is said; the others decide in memory, so what follows is not."""
 
 
-UNDONE_BY: Final[dict[Hurting, str]] = {"freeze": "thaw", "cut_bus": "restore_bus"}
+UNDONE_BY: Final[dict[Hurting, str]] = {
+    "freeze": "thaw",
+    "cut_bus": "restore_bus",
+    "stop_kubelet": "start_kubelet",
+    "preempt": "relent",
+}
+LEFT_ALONE: Final[frozenset[Hurting]] = frozenset({"cut_bus", "stop_kubelet"})
+"""What ends no process."""
 REPLACED_ONLY_ON_DEMAND: Final[frozenset[Hurting]] = frozenset({"power_off", "crash", "freeze"})
 """Nodes that are cordoned before: a replacement starts there only when the drill says so."""
-
-
-@dataclass
-class Injured:
-    """What was done so far; ``first_at`` in seconds since the epoch.
-
-    ``best``: the newest checkpoint that was whole when the job had ended; ``damaged``: the one that
-    was newer.
-    """
-
-    first_at: float | None = None
-    members: list[Member] = field(default_factory=list)
-    pids: set[int] = field(default_factory=set)
-    generation: int = 0
-    best: Manifest | None = None
-    damaged: Manifest | None = None
-
-    @property
-    def since(self) -> datetime:
-        """The first fault's instant."""
-        assert self.first_at is not None
-        return datetime.fromtimestamp(self.first_at, UTC)
 
 
 class Injection:
@@ -95,7 +69,9 @@ class Injection:
         self._watch = watch
         self._random = random.Random(seed)  # noqa: S311  # a drill is repeatable
         self._standing: list[tuple[Hurting, str]] = []
+        self._dark: list[str] = []
         self.injured = Injured()
+        self._awaiter = Awaiter(stage, watch, self.injured)
 
     async def carry_out(self, fault: Fault) -> None:
         """Do all of it, and wait for all that it waits for.
@@ -108,50 +84,48 @@ class Injection:
 
     async def let_go(self) -> bool:
         """Thaw what was frozen, mend what was cut; whether there was anything."""
-        for how, node in self._standing:
+        standing, self._standing = self._standing, []
+        for how, node in standing:
             await self._stage.cluster.fault(UNDONE_BY[how], node)
-        return bool(self._standing)
+        return bool(standing)
 
     async def _do(self, action: Action) -> None:
         match action:
             case Hurt():
                 await self._random_moment(action.within_steps)
-                await self._hurt(action.how, self._choose(action))
+                await self._hurt(action)
             case HurtWhileForming(how=how):
-                await self._reordered()
-                await self._hurt(how, self._choose(Hurt(how)))
-            case AwaitSteps() | AwaitCheckpoints() | AwaitHold() | AwaitDismissal():
-                await self._wait(action)
+                await self._awaiter.reordered()
+                await self._hurt(Hurt(how))
             case BringBack():
                 await self._stage.cluster.cordon(self.injured.members[0].node, cordoned=False)
+            case Undo():
+                await self._undo()
+            case StopBus() | StartBus() | StopApi() | StartApi() | TripService():
+                await self._disturb(action)
+            case EndJob(damage=damage):
+                await self._end_job(damage=damage)
+            case FillDisk():
+                await self._fill_disk()
+            case _:
+                await self._awaiter.wait(action)
+
+    async def _disturb(self, action: Disturbing) -> None:
+        match action:
             case StopBus():
                 self._stage.stop_bus()
                 await asyncio.sleep(WITHOUT_BUS_SECONDS)
             case StartBus():
                 await asyncio.sleep(WITHOUT_BUS_SECONDS)
                 self._stage.start_bus()
+            case StopApi():
+                await self._stage.cluster.stop_api()
+            case StartApi():
+                await self._stage.cluster.start_api()
             case TripService(service=service):
                 self._stage.arm(service, DECISIONS[service])
-            case EndJob(damage=damage):
-                await self._end_job(damage=damage)
-            case FillDisk():
-                await self._fill_disk()
             case _:
                 assert_never(action)
-
-    async def _wait(self, awaited: Waiting) -> None:
-        match awaited:
-            case AwaitSteps():
-                await self._await_steps(awaited)
-            case AwaitCheckpoints(count=count):
-                await self._await_checkpoints(count)
-            case AwaitHold():
-                await self._reordered()
-                await asyncio.sleep(HOLD_WATCH_SECONDS)
-            case AwaitDismissal():
-                await self._await_dismissal()
-            case _:
-                assert_never(awaited)
 
     def _choose(self, hurt: Hurt) -> list[Member]:
         """Whom to hurt, among the members of the newest order that nobody has hurt yet."""
@@ -162,15 +136,22 @@ class Injection:
             return [member for member in whole if member.incarnation == order.store_host]
         return self._random.sample(whole, hurt.count)
 
-    async def _hurt(self, how: Hurting, chosen: list[Member]) -> None:
+    async def _undo(self) -> None:
+        await self.let_go()
+        dark, self._dark = self._dark, []
+        for node in dark:
+            await self._stage.cluster.fault("power_on", node)
+
+    async def _hurt(self, hurt: Hurt) -> None:
+        chosen = self._choose(hurt)
         assert self._watch.order is not None
         self.injured.generation = self._watch.order.generation
-        if how in REPLACED_ONLY_ON_DEMAND:
+        if hurt.cordoned and hurt.how in REPLACED_ONLY_ON_DEMAND:
             for member in chosen:
                 await self._stage.cluster.cordon(member.node, cordoned=True)
         nodes = await self._stage.cluster.nodes()
         self.injured.members += chosen
-        hurting = (self._hurt_one(how, member, nodes[member.node].pids) for member in chosen)
+        hurting = (self._hurt_one(hurt.how, member, nodes[member.node].pids) for member in chosen)
         first_at = min(await asyncio.gather(*hurting))
         self.injured.first_at = self.injured.first_at or first_at
 
@@ -180,38 +161,18 @@ class Injection:
             worker = self._watch.reports[member.incarnation].workers[0].pid
             self.injured.pids.add(worker)
             return await cluster.fault("kill", member.node, pid=worker)
-        self.injured.pids |= pids if how != "cut_bus" else set()
+        self.injured.pids |= pids if how not in LEFT_ALONE else set()
+        if how == "delete_pod":
+            at = time.time()
+            await cluster.delete_pod(JOB.namespace, member.name)
+            return at
         if how == "power_off" and not self._stage.networks:
             how = "freeze"
+        if how == "power_off":
+            self._dark.append(member.node)
         if how in UNDONE_BY:
             self._standing.append((how, member.node))
         return await cluster.fault(how, member.node)
-
-    async def _reordered(self) -> None:
-        def newer() -> bool | None:
-            order = self._watch.order
-            return (order is not None and order.generation > self.injured.generation) or None
-
-        await self._watch.until(newer, within_seconds=HEAL_SECONDS, what="a newer order")
-
-    async def _await_steps(self, wanted: AwaitSteps) -> None:
-        def stepping() -> bool | None:
-            return self._watch.stepping(wanted.members, after=self.injured.generation) or None
-
-        what = f"the first step with {wanted.members} members"
-        await self._watch.until(stepping, within_seconds=wanted.within_seconds, what=what)
-        assert self._watch.order is not None
-        self.injured.generation = self._watch.order.generation
-
-    async def _await_checkpoints(self, count: int) -> None:
-        """Committed from now on, so that nothing is half written when one is there."""
-        before = self._watch.committed
-
-        def enough() -> bool | None:
-            return self._watch.committed >= before + count or None
-
-        what = f"{count} more checkpoints"
-        await self._watch.until(enough, within_seconds=count * CHECKPOINT_SECONDS, what=what)
 
     async def _end_job(self, *, damage: bool) -> None:
         """All stop in the same moment and are killed where they stand: nobody says goodbye.
@@ -248,23 +209,7 @@ class Injection:
         async with background(keep_full(self._stage.checkpoints)):
             what = "a save that fails for want of room"
             await self._watch.until(failed, within_seconds=CHECKPOINT_SECONDS, what=what)
-            last = self._newest_step() + STEPS_WITHOUT_ROOM
-
-            def stepped() -> bool | None:
-                return self._newest_step() >= last or None
-
-            if not await seen(stepped, within_seconds=HEAL_SECONDS):
-                raise CommandError(f"no step {last} beside a full disk in {HEAL_SECONDS:g} s")
-
-    def _newest_step(self) -> int:
-        return max((step.step for step in read_steps(self._stage.workers)), default=0)
-
-    async def _await_dismissal(self) -> None:
-        def dismissed() -> bool | None:
-            ended = self._watch.ended(self.injured.since)
-            return any(incident.outcome == "dismissed" for incident in ended) or None
-
-        await self._watch.until(dismissed, within_seconds=HEAL_SECONDS, what="a dismissal")
+            await self._awaiter.wait(LetTrain(STEPS_WITHOUT_ROOM))
 
     async def _random_moment(self, steps: int) -> None:
         """Wait until a moment anywhere within so many steps, as long as they take here."""

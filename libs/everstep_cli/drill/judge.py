@@ -13,6 +13,7 @@ from everstep_contract.orders import Order
 from everstep_contract.record import IncidentRecord
 from everstep_contract.verdicts import VerdictKind
 
+from everstep_cli.drill.cluster_judge import ClusterSeen, cluster_shortfalls
 from everstep_cli.drill.document import (
     Against,
     DrillDocument,
@@ -20,7 +21,7 @@ from everstep_cli.drill.document import (
     Leftovers,
     Milestones,
 )
-from everstep_cli.drill.faults import MEMBERS, Fault
+from everstep_cli.drill.fault import MEMBERS, Fault
 from everstep_cli.drill.restoring import first_formed, restored, restored_wrongly
 from everstep_cli.drill.worker_logs import (
     StepLine,
@@ -45,6 +46,7 @@ class Observations:
     whole job had ended; ``damaged``: a newer one that was not; ``believed``: names of those that
     are held to be whole at the end. ``must_learn``: the loss falls within these few steps if all
     is well, and no more steps are lost than allowed, as it is with the drill's own model.
+    ``cluster``: what became of it, where that is looked at.
     """
 
     fault: Fault
@@ -62,6 +64,7 @@ class Observations:
     damaged: Manifest | None = None
     believed: frozenset[str] = frozenset()
     must_learn: bool = True
+    cluster: ClusterSeen | None = None
 
 
 def document_of(seen: Observations, against: Against, leftovers: Leftovers) -> DrillDocument:
@@ -103,7 +106,32 @@ def document_of(seen: Observations, against: Against, leftovers: Leftovers) -> D
 def shortfalls(seen: Observations) -> tuple[str, ...]:
     """Why the drill is not healed: everything expected that did not happen; empty when it is."""
     problem = (seen.problem,) if seen.problem else ()
-    return (*problem, *_ruled_wrongly(seen), *_trained_wrongly(seen), *_kept_wrongly(seen))
+    return (
+        *problem,
+        *_ruled_wrongly(seen),
+        *_trained_wrongly(seen),
+        *_kept_wrongly(seen),
+        *_written_wrongly(seen),
+    )
+
+
+def _written_wrongly(seen: Observations) -> list[str]:
+    """What speaks against what was done to the cluster."""
+    if seen.fault.cluster is None or seen.cluster is None:
+        return []
+    found = cluster_shortfalls(seen.fault.cluster, seen.cluster)
+    if seen.fault.cluster.spares_budget:
+        found += [f"{one} was asked to go, and it counts as a failure" for one in _blamed(seen)]
+    return found
+
+
+def _blamed(seen: Observations) -> list[str]:
+    """Incarnations whose loss is counted against the job: nothing says that it was planned."""
+    lost = [incident for incident in seen.incidents if incident.verdict == "shrink"]
+    evidence = [item for incident in lost for item in incident.evidence]
+    planned = {item.incarnation for item in evidence if item.kind == "planned"}
+    condemned = {member.incarnation for incident in lost for member in incident.suspected}
+    return sorted(condemned - planned)
 
 
 def _kept_wrongly(seen: Observations) -> list[str]:

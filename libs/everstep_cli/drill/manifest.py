@@ -7,7 +7,7 @@ from typing import Any, Final
 from everstep_contract.identity import JobKey
 from everstep_preflight.rules.agents import DOWNWARD
 
-from everstep_cli.drill.faults import CHECKPOINT_EVERY, SNAPSHOT_EVERY
+from everstep_cli.drill.fault import CHECKPOINT_EVERY, SNAPSHOT_EVERY
 
 JOB: Final = JobKey(namespace="training", name="drill")
 TASK: Final = "worker"

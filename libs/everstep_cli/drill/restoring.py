@@ -8,7 +8,7 @@ from everstep_contract.facts.member import MemberFormed
 from everstep_contract.manifest import Manifest
 
 from everstep_cli.drill.document import Restored
-from everstep_cli.drill.faults import Fault
+from everstep_cli.drill.fault import Fault
 
 
 def first_formed(events: Iterable[Event], since: datetime) -> tuple[MemberFormed, ...]:

@@ -3,17 +3,19 @@
 import asyncio
 import secrets
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from everstep_bus.background import background
 
+from everstep_cli.drill.awaiting import Injured
 from everstep_cli.drill.board import Board
+from everstep_cli.drill.cluster_state import cluster_seen, cluster_state
 from everstep_cli.drill.disk import small_disk
 from everstep_cli.drill.document import Against, DrillDocument
-from everstep_cli.drill.faults import (
+from everstep_cli.drill.fault import (
     MEMBERS,
     MIN_MEMBER,
     Fault,
@@ -21,12 +23,12 @@ from everstep_cli.drill.faults import (
     tripped_service,
 )
 from everstep_cli.drill.folder import temporary_folder
-from everstep_cli.drill.injection import Injection, Injured
+from everstep_cli.drill.injection import Injection
 from everstep_cli.drill.judge import STEPS_AFTER, Observations, document_of, shortfalls
 from everstep_cli.drill.leftovers import leftovers, shared_memory_files
 from everstep_cli.drill.manifest import TRAINER, Gang
 from everstep_cli.drill.processes import Processes
-from everstep_cli.drill.stage import CHECKPOINTS, Stage
+from everstep_cli.drill.stage import CHECKPOINTS, Setting, Stage
 from everstep_cli.drill.torchrun import TorchrunPlan, against_torchrun
 from everstep_cli.drill.watch import LATE_FACTS_SECONDS, Watch
 from everstep_cli.drill.worker_logs import losses, read_steps
@@ -102,16 +104,28 @@ async def _against(drill: Drill, board: Board, folder: Path, processes: Processe
 async def _observe(drill: Drill, board: Board, folder: Path, processes: Processes) -> Observations:
     gang = Gang(MEMBERS, MIN_MEMBER, drill.nproc, drill.script or TRAINER)
     board.say("starting nats-server, a simulated cluster, four services and eight members")
-    tripped = tripped_service(drill.fault)
-    async with Stage(folder, processes, gang, tripped) as stage, stage.bus() as bus:
+    async with (
+        Stage(folder, processes, gang, _setting(drill.fault)) as stage,
+        stage.bus() as bus,
+    ):
         watch = Watch(bus, board)
         board.say(f"waiting for the first steps of all {MEMBERS}, at most {START_SECONDS:g} s")
         async with background(watch.run(), _show_loss(stage, board)):
             await first_steps(stage, watch, gang)
             injection = Injection(stage, watch, drill.seed)
+            before = await cluster_state(stage.cluster, bus)
             board.say(f"{drill.fault.name}: {drill.fault.summary}")
             problem = await _hurt_and_heal(drill, stage, watch, injection)
-            return await _gather(drill, stage, watch, injection, problem)
+            found = await _gather(drill, stage, watch, injection, problem)
+            if drill.fault.cluster is None:
+                return found
+            seen = await cluster_seen(stage.cluster, bus, before, injection.injured)
+            return replace(found, cluster=seen)
+
+
+def _setting(fault: Fault) -> Setting:
+    spares = fault.cluster.spares if fault.cluster else 0
+    return Setting(tripped_service(fault), spares=spares, hasty=fault.cluster is not None)
 
 
 async def _show_loss(stage: Stage, board: Board) -> None:

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, assert_never
@@ -17,8 +18,8 @@ from everstep_bus.nats.credentials import agent_seed_path, role_seed_path, syste
 from everstep_bus.nats.server import NatsServer
 from everstep_contract.clients import service_client_name
 
+from everstep_cli.drill.actions import ServiceName
 from everstep_cli.drill.cluster import ClusterClient
-from everstep_cli.drill.faults import ServiceName
 from everstep_cli.drill.manifest import JOB, Gang, job_manifest
 from everstep_cli.drill.processes import MARK_VARIABLE, Processes, Program, favour, log_tail
 from everstep_cli.drill.tripwire import Tripwire, Wire
@@ -31,23 +32,45 @@ SERVICES: Final[tuple[ServiceName, ...]] = (
     "rescaler",
     "checkpoint_indexer",
 )
+HASTY: Final[dict[ServiceName, dict[str, str]]] = {
+    "node_watcher": {"EVERSTEP_NOT_READY_SECONDS": "2"},
+    "adjudicator": {"EVERSTEP_SELF_FENCE_SECONDS": "8"},
+    "rescaler": {
+        "EVERSTEP_QUARANTINE_SILENCE_SECONDS": "4",
+        "EVERSTEP_FENCE_MARGIN_SECONDS": "2",
+        "EVERSTEP_WELL_SECONDS": "4",
+    },
+    "checkpoint_indexer": {},
+}
+"""What is done to a cluster after minutes is done after seconds, where a drill waits for it."""
 CHECKPOINTS: Final = "checkpoints"
 """Below the drill's folder: where the job's checkpoints lie, for members and indexer alike."""
 READY_SECONDS: Final = 120.0
 """How long a process may take to say that it is ready; the template imports torch."""
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What a fault needs of the stage.
+
+    tripped: the service that dies in mid-sentence. spares: nodes beside the members' own. hasty:
+    whether the cluster is written to as soon as that can be right.
+    """
+
+    tripped: ServiceName | None = None
+    spares: int = 0
+    hasty: bool = False
+
+
 class Stage:
     """Set up when entered, except the processes' end: that is `Processes.stop_all`'s."""
 
-    def __init__(
-        self, folder: Path, processes: Processes, gang: Gang, tripped: ServiceName | None
-    ) -> None:
+    def __init__(self, folder: Path, processes: Processes, gang: Gang, setting: Setting) -> None:
         self._folder = folder
         self._processes = processes
         self._gang = gang
         self._stack = AsyncExitStack()
-        self._tripped = tripped
+        self._setting = setting
         self._wire: Tripwire
         self._restarts: set[asyncio.Task[None]] = set()
         self._server: NatsServer
@@ -146,8 +169,9 @@ class Stage:
         await self.cluster.create_job(self._job())
 
     async def _start_cluster(self, socket: Path) -> None:
+        nodes = self._gang.members + self._setting.spares
         command = (
-            *(sys.executable, "-m", "everstep_simcluster", "--nodes", str(self._gang.members)),
+            *(sys.executable, "-m", "everstep_simcluster", "--nodes", str(nodes)),
             *("--namespaces", JOB.namespace, "--folder", str(self._folder / "cluster")),
             *("--template-socket", str(socket)),
         )
@@ -155,7 +179,9 @@ class Stage:
         cluster = json.loads(await self._said("cluster", '{"ready"'))
         self.networks = cluster["networks"] == "namespaces"
         self._kubeconfig = cluster["kubeconfig"]
-        self.cluster = await self._stack.enter_async_context(ClusterClient(cluster["url"]))
+        self.cluster = await self._stack.enter_async_context(
+            ClusterClient(cluster["url"], cluster["control_url"])
+        )
         settings = ServerSettings(
             directory=self._folder / "nats",
             credentials=self._credentials,
@@ -170,17 +196,19 @@ class Stage:
         self._wire = await self._stack.enter_async_context(wire)
 
     async def _start_service(self, service: ServiceName) -> None:
+        tripped = service == self._setting.tripped
         variables = {
-            "EVERSTEP_NATS_URL": self._wire.url if service == self._tripped else self._server.url,
+            "EVERSTEP_NATS_URL": self._wire.url if tripped else self._server.url,
             "EVERSTEP_NATS_SEED_PATH": str(role_seed_path(self._credentials, service)),
             "EVERSTEP_METRICS_PORT": "0",
             **self._variables_of(service),
+            **(HASTY[service] if self._setting.hasty else {}),
         }
         command = (sys.executable, "-m", f"everstep_{service}")
         favour(await self._processes.start(Program(service, command, variables)))
 
     def _variables_of(self, service: ServiceName) -> dict[str, str]:
-        cluster = {"EVERSTEP_CLUSTER": "kubernetes", "EVERSTEP_KUBECONFIG_PATH": self._kubeconfig}
+        cluster = {"EVERSTEP_CLUSTER": "kubernetes", "KUBECONFIG": self._kubeconfig}
         match service:
             case "node_watcher":
                 canary = role_seed_path(self._credentials, "canary")

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from everstep_cli.drill.document import DrillDocument, Restored, TorchrunResult
-from everstep_cli.drill.faults import TORCHRUN_HEAL_SECONDS
+from everstep_cli.drill.fault import TORCHRUN_HEAL_SECONDS
 
 PUBLISHED: Final = json.loads(files(__package__).joinpath("published.json").read_text())
 """A published drill's milestones, with their source."""

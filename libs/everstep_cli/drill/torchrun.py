@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from everstep_cli.drill.document import TorchrunResult
-from everstep_cli.drill.faults import MEMBERS, MIN_MEMBER, TORCHRUN_HEAL_SECONDS, TorchrunFault
+from everstep_cli.drill.fault import MEMBERS, MIN_MEMBER, TORCHRUN_HEAL_SECONDS, TorchrunFault
 from everstep_cli.drill.processes import Processes, Program, descendants, signal_pid
 from everstep_cli.drill.worker_logs import StepLine, read_steps
 from everstep_cli.errors import CommandError

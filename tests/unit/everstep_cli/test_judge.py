@@ -3,8 +3,10 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from everstep_cli.drill.cluster_judge import ClusterSeen, ClusterState
 from everstep_cli.drill.document import Against, Leftovers, TorchrunResult
-from everstep_cli.drill.faults import FAULTS, FaultName
+from everstep_cli.drill.fault import FaultName
+from everstep_cli.drill.faults import FAULTS
 from everstep_cli.drill.judge import Observations, document_of, shortfalls
 from everstep_cli.drill.worker_logs import StepLine
 from everstep_contract.facts.checkpoint import SaveFailed
@@ -14,7 +16,15 @@ from everstep_contract.identity import Endpoint, JobKey, Member, Seat
 from everstep_contract.manifest import Manifest, ShardFile
 from everstep_contract.orders import Order
 from everstep_contract.record import Durations, IncidentRecord
-from everstep_contract.verdicts import AwaitReplacement, Form, Shrink, Tolerate, Verdict
+from everstep_contract.verdicts import (
+    AwaitReplacement,
+    Evidence,
+    EvidenceKind,
+    Form,
+    Shrink,
+    Tolerate,
+    Verdict,
+)
 
 FAULT_AT = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = JobKey(namespace="training", name="drill")
@@ -323,3 +333,25 @@ def test_beside_a_full_disk_nothing_may_change() -> None:
     assert shortfalls(replace(seen, incidents=(INCIDENT,))) == (
         "incident incident-1: nothing was to change",
     )
+
+
+def left_in_peace(*kinds: EvidenceKind) -> Observations:
+    """A pod was deleted; with these kinds of evidence about its member."""
+    told = tuple(Evidence(kind=kind, incarnation="i7", witness="kubernetes") for kind in kinds)
+    here = ClusterState(retries=0, uids={f"m{index}": f"p{index}" for index in range(8)}, noted=2)
+    seen = ClusterSeen(here, here, frozenset({"m7"}), "n7", generation=2)
+    fault = replace(FAULTS[FaultName.POD_DELETED], verdicts=(("shrink",),), members_lost=1)
+    incident = INCIDENT.model_copy(update={"evidence": told})
+    return replace(HEALED, fault=fault, incidents=(incident,), cluster=seen)
+
+
+def test_ec54_a_member_that_was_asked_to_go_must_not_count_as_a_failure() -> None:
+    assert shortfalls(left_in_peace("left", "planned")) == ()
+    assert shortfalls(left_in_peace("left")) == ("i7 was asked to go, and it counts as a failure",)
+
+
+def test_what_is_wrong_in_the_cluster_is_not_healed() -> None:
+    seen = left_in_peace("planned")
+    assert seen.cluster is not None
+    retried = replace(seen.cluster, after=replace(seen.cluster.after, retries=1))
+    assert shortfalls(replace(seen, cluster=retried)) == ("the Job's retries went from 0 to 1",)
