@@ -1,148 +1,19 @@
 """The rescaler's cluster half against the simulated API server, through the real client."""
 
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import TypeVar
 
-import pytest
-from everstep_bus.background import background
-from everstep_bus.memory import CALM, MemoryBroker, MemoryBus
-from everstep_contract.base import Event
-from everstep_contract.envelope import decode
-from everstep_contract.facts.job import ClusterWritten
 from everstep_contract.facts.node import NodeQuarantined, NodeReleased
-from everstep_contract.identity import JobKey, Member
-from everstep_contract.layout import EVENTS, JOBS, NODES
+from everstep_contract.layout import NODES
 from everstep_contract.names import encode_name
-from everstep_contract.record import Durations, Exclusion, JobRecord
-from everstep_contract.verdicts import Evidence, EvidenceKind
-from everstep_kube.client import connect
-from everstep_kube.writing import ClusterApi
-from everstep_rescaler.cluster_policy import ClusterPolicy
-from everstep_rescaler.cluster_service import serve_cluster
-from everstep_runtime.clock import SystemClock
-from everstep_simcluster.cluster import Cluster
 from everstep_simcluster.misbehaviour import Drop, Hang, Rule
 from everstep_simcluster.patch import MERGE_PATCH, Patch
-from everstep_simcluster.resources import JOBS as VOLCANO_JOBS
 from everstep_simcluster.resources import NODES as KUBE_NODES
 from everstep_simcluster.store import Ref
-from support.jobs import NOW, member, record
+from support.jobs import record
 from support.polling import eventually
-from support.simcluster import NAMESPACE, job_manifest, phases, running, uids
-
-E = TypeVar("E", bound=Event)
-JOB = JobKey(namespace=NAMESPACE, name="train")
-OURS = "everstep-rescaler"
-POLICY = ClusterPolicy(
-    act=True,
-    look_seconds=0.1,
-    silent_seconds=0.3,
-    quarantine_silence_seconds=30.0,
-    pod_silence_seconds=30.0,
-    fence_margin_seconds=0.5,
-    well_seconds=0.3,
-)
-QUICK = replace(POLICY, quarantine_silence_seconds=0.5)
-DURATIONS = Durations(
-    form_seconds=5.0, construct_seconds=1.0, hold_seconds=60.0, self_fence_seconds=0.5
-)
-
-
-class Scene:
-    """A job of three pods on three nodes, a bus, and rescalers at work."""
-
-    def __init__(self, cluster: Cluster, stack: AsyncExitStack) -> None:
-        self.cluster = cluster
-        self.stack = stack
-        self.broker = MemoryBroker(CALM, now=lambda: datetime.now(UTC))
-        self.bus = MemoryBus(self.broker, "everstep.adjudicator.1")
-        self.members = tuple(self._member(index) for index in range(3))
-
-    def _member(self, index: int) -> Member:
-        pod = self.cluster.pods(NAMESPACE)[index]
-        found = {
-            "job_uid": pod["metadata"]["ownerReferences"][0]["uid"],
-            "name": pod["metadata"]["name"],
-            "pod_uid": pod["metadata"]["uid"],
-            "node": pod["spec"]["nodeName"],
-        }
-        return member(index).model_copy(update=found)
-
-    async def rule(self, generation: int, lost: Member, *kinds: EvidenceKind) -> None:
-        """The adjudicator leaves ``lost`` out, and the others have formed without it."""
-        evidence = tuple(
-            Evidence(kind=kind, incarnation=lost.incarnation, witness="w") for kind in kinds
-        )
-        seated = tuple(one for one in self.members if one != lost)
-        await self.put(
-            record(
-                generation,
-                seated,
-                job=JOB,
-                job_uid=lost.job_uid,
-                phase="resumed",
-                incident=f"incident-{generation}",
-                durations=DURATIONS,
-                excluded=(Exclusion(member=lost, evidence=evidence, since=NOW),),
-            )
-        )
-
-    async def put(self, value: JobRecord) -> None:
-        entry = await self.bus.kv(JOBS).get(JOB.token)
-        await self.bus.kv(JOBS).put(JOB.token, value, expected=entry.revision if entry else 0)
-
-    async def rescaler(self, policy: ClusterPolicy = POLICY, holder: str = "one") -> None:
-        """Start a rescaler that works until the end of the test."""
-        opened = connect(self.cluster.kubeconfig_path, user_agent=f"{OURS}/1")
-        api = ClusterApi(await self.stack.enter_async_context(opened))
-        bus = MemoryBus(self.broker, f"everstep.rescaler.{holder}")
-        work = serve_cluster(bus, api, policy, SystemClock(), holder=holder)
-        await self.stack.enter_async_context(background(work))
-
-    async def looked_again(self, lost: Member, generation: int) -> None:
-        """A rescaler has looked at the whole job at least once more."""
-        await self.rule(generation, lost, "probe_refused")
-        await eventually(lambda: self.generation() == str(generation))
-        await self.rule(generation + 1, lost, "probe_refused")
-        await eventually(lambda: self.generation() == str(generation + 1))
-
-    def told(self) -> list[tuple[str, str, str]]:
-        """Verb, target and outcome of each write that was told of."""
-        return [(fact.verb, fact.target, fact.outcome) for fact in self.facts(ClusterWritten)]
-
-    def facts(self, kind: type[E]) -> list[E]:
-        """The facts of one kind that were published so far."""
-        stored = self.broker.stream(EVENTS).after(0)
-        facts = [decode(dict(one.headers), one.payload) for one in stored]
-        return [fact for fact in facts if isinstance(fact, kind)]
-
-    def writes(self, method: str, path: str) -> int:
-        """Write requests of ours."""
-        return len(self.cluster.audit.matching(method=method, path=path, user_agent=OURS))
-
-    def generation(self) -> str:
-        """What the Job is annotated with."""
-        job = self.cluster.objects.get(VOLCANO_JOBS, Ref(NAMESPACE, "train"))
-        return str((job["metadata"].get("annotations") or {}).get("everstep.dev/generation", ""))
-
-    def taints(self, node: str) -> set[str]:
-        """Keys of the node's taints."""
-        return {taint["key"] for taint in self.cluster.node(node)["spec"].get("taints") or ()}
-
-    def cordoned(self, node: str) -> bool:
-        """Whether the node is unschedulable."""
-        return bool(self.cluster.node(node)["spec"].get("unschedulable"))
-
-
-@pytest.fixture
-async def scene(cluster: Cluster) -> AsyncIterator[Scene]:
-    cluster.create_job(job_manifest())
-    await cluster.wait_for(running(cluster, 3))
-    async with AsyncExitStack() as stack:
-        yield Scene(cluster, stack)
+from support.rescaling_scene import JOB, OURS, POLICY, QUICK, Scene
+from support.simcluster import phases, running, uids
 
 
 async def test_r5_the_generation_is_written_on_the_job(scene: Scene) -> None:
