@@ -39,7 +39,7 @@ async def test_a_failed_pod_is_deleted_by_its_uid_and_volcano_makes_it_anew(scen
     assert scene.taints(lost.node) == set()
 
 
-async def test_r23_a_dead_machines_pod_is_forced_once_fenced_and_comes_back_with_capacity(
+async def test_ec10_a_dead_machines_pod_is_forced_once_fenced_and_comes_back_with_capacity(
     scene: Scene,
 ) -> None:
     lost = scene.members[1]
