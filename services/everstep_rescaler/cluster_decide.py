@@ -187,7 +187,8 @@ def _why_fenced(record: JobRecord, lost: Lost, policy: ClusterPolicy) -> str:
     if lost.node.out_of_service:
         return "its node is out of service"
     fenced_after = record.durations.self_fence_seconds + policy.fence_margin_seconds
-    return "it has fenced itself by now" if lost.silent_seconds >= fenced_after else ""
+    fenced = lost.silent_seconds >= fenced_after
+    return "its node is not ready and it has fenced itself by now" if fenced else ""
 
 
 def _goes_on_without(record: JobRecord) -> bool:

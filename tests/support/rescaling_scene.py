@@ -9,6 +9,7 @@ from typing import TypeVar
 import pytest
 from everstep_bus.background import background
 from everstep_bus.errors import NoReplyError, QueryRefusedError
+from everstep_bus.interface import Bus
 from everstep_bus.memory import CALM, MemoryBroker, MemoryBus
 from everstep_contract.base import Event
 from everstep_contract.envelope import decode
@@ -90,9 +91,11 @@ class Scene:
             )
         )
 
-    async def put(self, value: JobRecord) -> None:
-        entry = await self.bus.kv(JOBS).get(JOB.token)
-        await self.bus.kv(JOBS).put(JOB.token, value, expected=entry.revision if entry else 0)
+    async def put(self, value: JobRecord, bus: Bus | None = None) -> None:
+        """Write the job's record, on the scene's own bus or another."""
+        jobs = (bus or self.bus).kv(JOBS)
+        entry = await jobs.get(JOB.token)
+        await jobs.put(JOB.token, value, expected=entry.revision if entry else 0)
 
     async def rescaler(self, policy: ClusterPolicy = POLICY, holder: str = "one") -> None:
         """Start a rescaler that works until the end of the test."""
@@ -144,11 +147,14 @@ class Scene:
         """Whether the node is unschedulable."""
         return bool(self.cluster.node(node)["spec"].get("unschedulable"))
 
-    async def seat(self, generation: int, *members: Member, min_member: int = 1) -> None:
+    async def seat(
+        self, generation: int, *members: Member, min_member: int = 1, bus: Bus | None = None
+    ) -> None:
         """The adjudicator rules that the job steps on with these."""
         gang = GangSpec(min_member=min_member, max_member=3, nproc_per_node=1)
         uid, phase = self.members[0].job_uid, "resumed"
-        await self.put(record(generation, members, job=JOB, job_uid=uid, phase=phase, gang=gang))
+        ruled = record(generation, members, job=JOB, job_uid=uid, phase=phase, gang=gang)
+        await self.put(ruled, bus)
 
     async def ask(self, query: Query) -> NodeStanding:
         """What a rescaler answers an operator, as soon as one answers at all."""

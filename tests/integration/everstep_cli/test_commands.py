@@ -126,6 +126,8 @@ def test_status_says_that_nobody_answers_when_no_adjudicator_runs(site: Site) ->
         (("suspend", "training/no-such-job", "--reason", "rack a"), 1),
         (("suspend", "training/llama", "--reason", " "), 2),
         (("resume", "training/llama"), 2),
+        (("quarantine", "node-1"), 2),
+        (("drain", "node-1", "--timeout", "0"), 2),
         (("events", "--no-such-flag"), 2),
     ],
 )
@@ -136,6 +138,10 @@ def test_a_mistake_is_one_line_and_a_status(
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr.startswith("everstep: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_no_node_is_listed_where_none_is_quarantined(site: Site) -> None:
+    assert site.answer("nodes") == "no node is quarantined\n"
 
 
 def test_who_names_no_job_is_told_which_there_are(site: Site) -> None:

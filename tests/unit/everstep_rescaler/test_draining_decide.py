@@ -55,8 +55,14 @@ def test_a_job_that_an_operator_suspended_can_spare_a_member() -> None:
 
 
 @pytest.mark.parametrize(
-    "gone", [None, pod(LEAVING, terminating=True), pod(member(0, life=2)), pod(LEAVING, terminated=True)]
-)  # fmt: skip
+    "gone",
+    [
+        None,
+        pod(LEAVING, terminating=True),
+        pod(member(0, life=2)),
+        pod(LEAVING, terminated=True),
+    ],
+)
 def test_one_at_a_time_goes_and_the_next_once_its_job_goes_on(gone: Any) -> None:
     other = seated(member=GANG[1], pod=pod(GANG[1]))
     assert "to leave" in why(seated(pod=gone), other)
