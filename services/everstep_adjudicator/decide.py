@@ -30,7 +30,7 @@ from everstep_adjudicator.model import JobView
 from everstep_adjudicator.phases import advance_phases, end_with_the_job
 from everstep_adjudicator.policy import Policy
 from everstep_adjudicator.probing import ask_around
-from everstep_adjudicator.rescaling import rule_on_rescaling, rule_on_the_floor
+from everstep_adjudicator.rescaling import follow_the_job, rule_on_rescaling, rule_on_the_floor
 
 Rule = Callable[[Case], Decision | Later | None]
 
@@ -56,6 +56,7 @@ RULES: Final[tuple[Rule, ...]] = (
     rule_on_broken_groups,
     rule_on_forming,
     ask_around,
+    follow_the_job,
     rule_on_rescaling,
     rule_on_the_floor,
     rule_on_growing,

@@ -19,7 +19,7 @@ from everstep_adjudicator.admission import (
     new_generation,
 )
 from everstep_adjudicator.case import Case, listed
-from everstep_adjudicator.sizing import described, gang, goes_with, open_wish
+from everstep_adjudicator.sizing import described, gang, goes_with, open_wish, renamed
 
 
 def ask_for(case: Case, record: JobRecord, command: RescaleJob) -> Decision:
@@ -135,6 +135,15 @@ def rule_on_the_floor(case: Case) -> Decision | None:
         return new_generation(case, Grow(added=names), seats, reason)
     verdict = AwaitReplacement(lost=(), wait_seconds=case.policy.hold_seconds)
     return new_generation(case, verdict, record.seats, reason)
+
+
+def follow_the_job(case: Case) -> Decision | None:
+    """The cluster describes the job otherwise than its record: who takes over knows the record."""
+    record, seen = case.view.record, case.view.observed_gang
+    if record is None or seen is None or renamed(case.view) or record.gang == seen:
+        return None
+    reason = f"the Job has {_size_of(seen)}"
+    return Decision(Advance(record.model_copy(update={"gang": seen})), reason)
 
 
 def _end(record: JobRecord, wish: Rescale, stage: RescaleStage, why: str) -> Decision:

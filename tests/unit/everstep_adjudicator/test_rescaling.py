@@ -353,6 +353,18 @@ def test_a_scale_down_by_hand_is_followed_and_spends_nothing() -> None:
     assert len(room.names) == 6
 
 
+def test_a_size_that_was_raised_by_hand_is_known_to_the_next_adjudicator_too() -> None:
+    room = job_of(6)
+    observe(room, JobSize(replicas=9, min_available=4))
+    record = room.record
+    assert record.gang.max_member == 9
+    room.view = JobView(job=JOB, lease_revision=9)
+    room.hear(Recorded(record, 20))
+    room.start(member(6), member(7), member(8))
+    room.pass_time(room.policy.grow_quiet_seconds + 1)
+    assert len(room.names) == 9
+
+
 def test_a_job_made_anew_knows_nothing_of_the_old_ones_wish() -> None:
     room = job_of()
     granted(room, 6)
