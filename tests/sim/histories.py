@@ -3,17 +3,21 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from everstep_adjudicator.policy import Policy
+from everstep_bus.errors import BusError
 from everstep_bus.memory import CALM, Mischief
 from everstep_contract.layout import DEAD
+from everstep_contract.queries import ResumeJob, SuspendJob
 from everstep_contract.record import JobRecord
+from everstep_contract.verdicts import Suspend
 from sim.members import SimMember
 from sim.world import World
 from support.virtual_time import VirtualLoop
 
-PATIENT: Final = Policy(no_progress_limit=1000, restart_budget=1000)
+PATIENT: Final = Policy(no_progress_limit=1000, restart_budget=1000, rescale_seconds=60.0)
 """Nobody gives up: whether it heals is the question."""
 HEALED_SECONDS: Final = 150.0
 """Ten waits of `Policy.form_seconds`: each fault may cost one, and the last must still form."""
@@ -63,6 +67,7 @@ class History:
             self.cut_network,
             *[self.kill_service] * 4,
             *[self.restart_bus, self.lose_tail, self.drop_connections],
+            *[self.suspend, self.rescale, self.rescale, self.rescale_by_hand],
         ]
 
     async def run(self) -> None:
@@ -117,7 +122,9 @@ class History:
         living = [member.incarnation for member in self.world.members.values() if member.alive]
         everybody = sorted(record.incarnations) == sorted(living)
         closed = all(incident.outcome is not None for incident in self.world.incidents())
-        return record.phase == "resumed" and everybody and len(living) == MEMBERS and closed
+        whole = len(living) == self.world.job.size.replicas
+        over = record.rescale is None or not record.rescale.is_open
+        return record.phase == "resumed" and everybody and whole and closed and over
 
     async def close(self) -> None:
         """End everything."""
@@ -151,8 +158,9 @@ class History:
                 if name not in world.services:
                     world.start_service(name)
             for index, member in list(world.members.items()):
-                if not member.alive:
+                if not member.alive and world.wanted(index):
                     world.start_member(index)
+            await self._resume()
             await asyncio.sleep(1.0)
 
     # --- faults ---------------------------------------------------------------------------------
@@ -172,7 +180,8 @@ class History:
         self._repairs.append(asyncio.ensure_future(wait()))
 
     def _remake(self, index: int, dead: SimMember) -> None:
-        if self.world.members[index] is dead and not dead.alive:
+        gone = self.world.members[index] is dead and not dead.alive
+        if gone and self.world.wanted(index):
             self.world.start_member(index)
 
     async def crash(self) -> None:
@@ -266,6 +275,39 @@ class History:
         self.world.broker.stop()
         self.world.broker.lose_tail(name, count)
         self._later((0.5, 3), self._start_bus)
+
+    async def suspend(self) -> None:
+        """An operator lets the job hold; who resumes it is `be_kind`, or this, after a while."""
+        record = self.world.record()
+        with suppress(BusError):  # refused, or not answered
+            if record is not None:
+                self.world.say("an operator suspends the job")
+                await self.world.command(SuspendJob, record.generation)
+
+    async def _resume(self) -> None:
+        record = self.world.record()
+        if record is None or record.verdict != Suspend(by="operator"):
+            return
+        with suppress(BusError):
+            self.world.say("an operator resumes the job")
+            await self.world.command(ResumeJob, record.generation)
+
+    async def rescale(self) -> None:
+        """An operator wishes for another size; one in four is denied by the cluster."""
+        replicas = self.dice.randint(2, MEMBERS + 1)
+        least = self.dice.randint(1, replicas)
+        job = self.world.job
+        job.denial = "denied" if self.dice.random() < 0.25 else ""
+        with suppress(BusError):
+            self.world.say(f"an operator wishes for {replicas} members, at least {least}")
+            await self.world.rescale(replicas, least)
+
+    async def rescale_by_hand(self) -> None:
+        """Somebody changes the Job's replicas, and asks nobody."""
+        job = self.world.job
+        replicas = self.dice.randint(job.size.min_available, MEMBERS + 1)
+        self.world.trouble()
+        job.become(job.size.model_copy(update={"replicas": replicas}))
 
     async def drop_connections(self) -> None:
         self.world.say("all connections drop")

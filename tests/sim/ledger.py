@@ -56,6 +56,10 @@ class Ledger:
         self.steps[generation, verdict_id] = step
         self.highest_step = max(self.highest_step, step)
 
+    def may_run_with(self, members: int) -> None:
+        """An operator allowed so few, at least for a while: from now on it is no breach."""
+        self.min_member = min(self.min_member, members)
+
     def agreed(self, step: int, best_living_version: int) -> None:
         """A group agreed on the state to go on from."""
         self.steps_lost += max(0, self.highest_step - step)

@@ -13,12 +13,13 @@ from everstep_bus.memory import MemoryBroker, MemoryBus, MemoryServerEvents, Mis
 from everstep_bus.memory.connections import Connections
 from everstep_contract.clients import ServiceClient, service_client_name
 from everstep_contract.envelope import decode
-from everstep_contract.facts.job import VerdictReached
+from everstep_contract.facts.job import JobObserved, VerdictReached
 from everstep_contract.facts.node import NodeObserved
 from everstep_contract.identity import Endpoint, GangSpec, JobKey, Member
 from everstep_contract.layout import EVENTS, INCIDENTS, JOBS, bucket_subject
-from everstep_contract.queries import CommandAccepted, ResumeJob, SuspendJob
+from everstep_contract.queries import CommandAccepted, RescaleJob, ResumeJob, SuspendJob
 from everstep_contract.record import IncidentRecord, JobRecord
+from everstep_contract.rescaling import JobSize
 from everstep_node_watcher.model import Duty
 from everstep_node_watcher.model import Policy as WatcherPolicy
 from everstep_node_watcher.service import serve as serve_watcher
@@ -28,12 +29,15 @@ from sim.crashing import CrashingBus
 from sim.ledger import Ledger
 from sim.members import SimMember, Surroundings
 from sim.network import Network
+from sim.sizes import SimJob, keep_sizes
 from sim.workers import Fabric
 from support.virtual_time import VirtualClock
 
 JOB: Final = JobKey(namespace="team-a", name="llama.ft")
 CANARY: Final = ServiceClient("canary", "watcher-1")
 LOOK_SECONDS: Final = 0.05
+GRACE_SECONDS: Final = 3.0
+"""Of a pod that is deleted, before its processes are killed."""
 WELL_SECONDS: Final = 25.0
 """After its last trouble a member may still be left out for so long: a deadline and a detector."""
 
@@ -76,6 +80,7 @@ class World:
         self._surroundings = Surroundings(
             JOB, self.gang, self.network, self.fabric, self.ledger, self.clock, self.connect
         )
+        self.job = SimJob(JOB, self.gang, self._fit_pods, self._tell_of_the_job, self.clock)
         self._watching = asyncio.ensure_future(self._watch_records())
         self._canary = self.connect(service_client_name(CANARY.role, CANARY.instance))
 
@@ -116,7 +121,7 @@ class World:
         )
         start: dict[str, Callable[[Any], Awaitable[None]]] = {
             "adjudicator": functools.partial(self._adjudicate, instance=f"{name}-{self.starts}"),
-            "rescaler": lambda bus: serve_rescaler(bus, self.clock, Readiness(self.clock)),
+            "rescaler": self._rescale,
             "node_watcher": self._watch_nodes,
         }
         self.services[name] = asyncio.ensure_future(self._run(name, start[role](crashing), bus))
@@ -142,6 +147,11 @@ class World:
     async def _adjudicate(self, bus: Any, instance: str) -> None:
         readiness = Readiness(self.clock)
         await serve_adjudicator(bus, self.policy, self.clock, readiness, instance=instance)
+
+    async def _rescale(self, bus: Any) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(serve_rescaler(bus, self.clock, Readiness(self.clock)))
+            group.create_task(keep_sizes(bus, self.job, self.clock))
 
     async def _watch_nodes(self, bus: Any) -> None:
         events = MemoryServerEvents(
@@ -176,6 +186,29 @@ class World:
         self.members[index] = SimMember(self._surroundings, member, node)
         self.say(f"{member.incarnation} starts")
         return self.members[index]
+
+    def _fit_pods(self, size: JobSize) -> None:
+        """Volcano's: the highest indices go, whoever is on them, and missing ones are made."""
+        self.say(f"the Job has {size}")
+        for index, member in list(self.members.items()):
+            if index >= size.replicas and member.alive:
+                self.trouble(member)
+                member.terminate()
+                asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end, member)
+        for index in range(size.replicas):
+            if index not in self.members or not self.members[index].alive:
+                self.start_member(index)
+
+    def _end(self, member: SimMember) -> None:
+        """The grace of a pod that is deleted is over."""
+        member.die(quiet=False)
+
+    def wanted(self, index: int) -> bool:
+        """Whether the Job asks for a pod of this index."""
+        return index < self.job.size.replicas
+
+    async def _tell_of_the_job(self, fact: JobObserved) -> None:
+        await self._looker.publish(fact)
 
     def crash(self, index: int) -> None:
         """SIGKILL to agent and workers; the node lives."""
@@ -243,6 +276,18 @@ class World:
     async def command(self, kind: type[SuspendJob | ResumeJob], generation: int) -> CommandAccepted:
         """An operator's word."""
         query = kind(job=JOB, generation=generation, reason="maintenance")
+        return await self._looker.ask(query, CommandAccepted, timeout_seconds=5)
+
+    async def rescale(self, replicas: int, least: int | None = None) -> CommandAccepted:
+        """An operator's wish for another size, of the generation that is on record now."""
+        record = self.record()
+        query = RescaleJob(
+            job=JOB,
+            generation=record.generation if record else 0,
+            replicas=replicas,
+            min_available=least,
+            reason="others",
+        )
         return await self._looker.ask(query, CommandAccepted, timeout_seconds=5)
 
     async def fence(self, node: str) -> None:
@@ -331,6 +376,7 @@ class World:
 
     async def close(self) -> None:
         """End everything."""
+        self.job.close()
         for member in (*self.members.values(), *self.past):
             member.die(quiet=True)
         tasks = [self._watching, *self.services.values()]
@@ -345,6 +391,8 @@ class World:
         while True:
             await stream.changed.wait(LOOK_SECONDS)
             record = self.record()
+            if record is not None and record.rescale is not None and record.rescale.is_open:
+                self.ledger.may_run_with(record.rescale.size.min_available)
             if record is not None and record.verdict_id != newest:
                 newest = record.verdict_id
                 self._check_exclusions(record)
@@ -365,6 +413,7 @@ class World:
                 dropped
                 and member.alive
                 and not member.ending
+                and not _goes(member, record)
                 and well_since < self.clock.monotonic()
             ):
                 self.ledger.breach(
@@ -380,6 +429,13 @@ class World:
     def _best_living_version(self) -> int:
         living = [m for m in self.members.values() if m.alive and not m.frozen]
         return max((member.version for member in living), default=-1)
+
+
+def _goes(member: SimMember, record: JobRecord) -> bool:
+    """Whether a wish for another size takes the member's pod."""
+    wish, index = record.rescale, member.member.index
+    assert index is not None, "pods are named after their index"
+    return wish is not None and index >= wish.size.replicas
 
 
 @functools.lru_cache(maxsize=64)
