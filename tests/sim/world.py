@@ -29,17 +29,21 @@ from sim.crashing import CrashingBus
 from sim.ledger import Ledger
 from sim.members import SimMember, Surroundings
 from sim.network import Network
+from sim.observing import (
+    LOOK_SECONDS,
+    best_living_version,
+    incident_of,
+    record_of,
+    watch_records,
+)
 from sim.sizes import SimJob, keep_sizes
 from sim.workers import Fabric
 from support.virtual_time import VirtualClock
 
 JOB: Final = JobKey(namespace="team-a", name="llama.ft")
 CANARY: Final = ServiceClient("canary", "watcher-1")
-LOOK_SECONDS: Final = 0.05
 GRACE_SECONDS: Final = 3.0
 """Of a pod that is deleted, before its processes are killed."""
-WELL_SECONDS: Final = 25.0
-"""After its last trouble a member may still be left out for so long: a deadline and a detector."""
 
 
 class World:
@@ -75,13 +79,13 @@ class World:
             self.ledger,
             self.dice,
             store_answers=self._store_answers,
-            best_living_version=self._best_living_version,
+            best_living_version=functools.partial(best_living_version, self),
         )
         self._surroundings = Surroundings(
             JOB, self.gang, self.network, self.fabric, self.ledger, self.clock, self.connect
         )
         self.job = SimJob(JOB, self.gang, self._fit_pods, self._tell_of_the_job, self.clock)
-        self._watching = asyncio.ensure_future(self._watch_records())
+        self._watching = asyncio.ensure_future(watch_records(self))
         self._canary = self.connect(service_client_name(CANARY.role, CANARY.instance))
 
     def connect(self, name: str) -> MemoryBus:
@@ -194,14 +198,16 @@ class World:
             if index >= size.replicas and member.alive:
                 self.trouble(member)
                 member.terminate()
-                asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end, member)
+                asyncio.get_running_loop().call_later(GRACE_SECONDS, self._end, index, member)
         for index in range(size.replicas):
             if index not in self.members or not self.members[index].alive:
                 self.start_member(index)
 
-    def _end(self, member: SimMember) -> None:
-        """The grace of a pod that is deleted is over."""
+    def _end(self, index: int, member: SimMember) -> None:
+        """The grace of a pod that is deleted is over; only now its name is free again."""
         member.die(quiet=False)
+        if self.wanted(index) and self.members[index] is member:
+            self.start_member(index)
 
     def wanted(self, index: int) -> bool:
         """Whether the Job asks for a pod of this index."""
@@ -313,12 +319,12 @@ class World:
     def record(self) -> JobRecord | None:
         """The job's record, as it lies on the server's disk."""
         stored = self.broker.bucket(JOBS).last(bucket_subject(JOBS, JOB.token))
-        return _record(stored.payload) if stored else None
+        return record_of(stored.payload) if stored else None
 
     def incidents(self) -> list[IncidentRecord]:
         """All incidents, in the order in which they were opened."""
         stored = self.broker.bucket(INCIDENTS).newest_per_subject()
-        found = [_incident(one.payload) for one in stored]
+        found = [incident_of(one.payload) for one in stored]
         return sorted(found, key=lambda incident: (incident.opened_at, incident.id))
 
     def announced(self) -> set[str]:
@@ -384,65 +390,7 @@ class World:
             task.cancel()
         await asyncio.wait(tasks)
 
-    async def _watch_records(self) -> None:
-        """Every version of the record, straight from the store, before any of them is lost."""
-        newest = ""
-        stream = self.broker.bucket(JOBS)
-        while True:
-            await stream.changed.wait(LOOK_SECONDS)
-            record = self.record()
-            if record is not None and record.rescale is not None and record.rescale.is_open:
-                self.ledger.may_run_with(record.rescale.size.min_available)
-            if record is not None and record.verdict_id != newest:
-                newest = record.verdict_id
-                self._check_exclusions(record)
-                self.ledger.recorded(record)
-                names = " ".join(record.incarnations)
-                self.say(
-                    f"generation {record.generation} {record.verdict.kind} {record.state}:"
-                    f" {names} ({record.reason})"
-                )
-
-    def _check_exclusions(self, record: JobRecord) -> None:
-        """Nobody who was well for a while is left out of a generation."""
-        before = self.ledger.records[-1].incarnations if self.ledger.records else ()
-        for member in (*self.members.values(), *self.past):
-            well_since = self.troubled_at.get(member.incarnation, 0.0) + WELL_SECONDS
-            dropped = member.incarnation in before and member.incarnation not in record.incarnations
-            if (
-                dropped
-                and member.alive
-                and not member.ending
-                and not _goes(member, record)
-                and well_since < self.clock.monotonic()
-            ):
-                self.ledger.breach(
-                    f"{member.incarnation} is well and left out of {record.generation}:"
-                    f" {[item.kind for item in record.evidence]}"
-                )
-
     def _store_answers(self, host: str, store: Endpoint) -> bool:
         homes = [m for m in (*self.members.values(), *self.past) if m.host == store.host]
         alive = any(member.alive and not member.frozen for member in homes)
         return alive and self.network.reaches(host, store.host)
-
-    def _best_living_version(self) -> int:
-        living = [m for m in self.members.values() if m.alive and not m.frozen]
-        return max((member.version for member in living), default=-1)
-
-
-def _goes(member: SimMember, record: JobRecord) -> bool:
-    """Whether a wish for another size takes the member's pod."""
-    wish, index = record.rescale, member.member.index
-    assert index is not None, "pods are named after their index"
-    return wish is not None and index >= wish.size.replicas
-
-
-@functools.lru_cache(maxsize=64)
-def _record(payload: bytes) -> JobRecord:
-    return JobRecord.model_validate_json(payload)
-
-
-@functools.lru_cache(maxsize=64)
-def _incident(payload: bytes) -> IncidentRecord:
-    return IncidentRecord.model_validate_json(payload)
