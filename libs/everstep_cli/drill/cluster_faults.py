@@ -17,7 +17,7 @@ from everstep_cli.drill.fault import Fault, FaultName, OnCluster, stepping_witho
 CLUSTER_FAULTS: Final = (
     Fault(
         name=FaultName.NODE_NOTREADY,
-        summary="a node's kubelet falls silent while training goes on",
+        summary="a kubelet falls silent while training goes on",
         actions=(
             Hurt("stop_kubelet"),
             AwaitNode("Unknown"),
@@ -34,7 +34,7 @@ CLUSTER_FAULTS: Final = (
     ),
     Fault(
         name=FaultName.PREEMPTED,
-        summary="a pod of a higher priority takes a member's node, and gives it back",
+        summary="a pod of higher priority takes a node, and gives it back",
         actions=(Hurt("preempt"), stepping_without(1), Undo(), stepping_without(0)),
         verdicts=(("shrink", "grow"),),
         members_lost=0,
@@ -42,7 +42,7 @@ CLUSTER_FAULTS: Final = (
     ),
     Fault(
         name=FaultName.CORDONED_BY_ADMIN,
-        summary="a node that an administrator has cordoned loses its power, and comes back",
+        summary="a node that an administrator cordoned loses its power",
         actions=(
             Hurt("power_off"),
             stepping_without(1),
@@ -61,7 +61,7 @@ CLUSTER_FAULTS: Final = (
     ),
     Fault(
         name=FaultName.API_SERVER_DOWN,
-        summary="the API server goes away, a node loses its power, the API server comes back",
+        summary="the API server is gone while a node loses its power",
         actions=(
             StopApi(),
             Hurt("power_off", cordoned=False),
@@ -80,7 +80,7 @@ CLUSTER_FAULTS: Final = (
     ),
     Fault(
         name=FaultName.POD_DELETED,
-        summary="somebody deletes a member's pod, and Volcano makes it anew",
+        summary="a member's pod is deleted by hand",
         actions=(Hurt("delete_pod"), stepping_without(1), stepping_without(0)),
         verdicts=(("shrink", "grow"),),
         members_lost=0,

@@ -47,7 +47,7 @@ _ONE_OR_TWO: Final[tuple[tuple[VerdictKind, ...], ...]] = (("shrink",), ("shrink
 def _tripped(service: ServiceName) -> Fault:
     return Fault(
         name=FaultName(service.replace("_", "-")),
-        summary=f"{service} dies between deciding and telling; a node crashes",
+        summary=f"{service} dies between deciding and telling of a crash",
         actions=(TripService(service), Hurt("crash"), stepping_without(1)),
         verdicts=_SHRINK,
         members_lost=1,
