@@ -167,3 +167,18 @@ async def test_ec64_a_podgroup_that_contradicts_its_pods_changes_nothing(
 def last(scene: Scene, of: Member) -> PodObserved:
     """The newest word on a member's pod."""
     return [fact for fact in scene.told(PodObserved) if fact.pod_uid == of.pod_uid][-1]
+
+
+async def test_another_boot_of_a_node_is_told_and_its_member_suspected(
+    cluster: Cluster, client: KubeClient
+) -> None:
+    async with watching(cluster, client) as (scene, first):
+        await cluster.faults.power_off(first.node)
+        cluster.faults.power_on(first.node)
+        await eventually(lambda: len(boots_of(scene, first.node)) == 2)
+        await eventually(lambda: scene.suspected(first) & {"node_rebooted", "pod_terminated"})
+
+
+def boots_of(scene: Scene, node: str) -> set[str]:
+    """Every boot that was told of a node."""
+    return {fact.boot_id for fact in scene.told(NodeObserved) if fact.node == node}

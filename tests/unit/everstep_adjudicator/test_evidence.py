@@ -379,3 +379,14 @@ def test_another_boot_condemns_nobody_who_is_heard_of() -> None:
     room.hear(room.suspicion(member(3), "node_rebooted", witness="node_watcher/kubernetes"))
     room.pass_time(5)
     assert room.verdicts == ["form"]
+
+
+def test_ec52_a_node_that_is_not_ready_condemns_nobody_while_its_ranks_step() -> None:
+    room = running()
+    room.suspect(member(3), "node_not_ready")
+    for reassertion in range(1, 20):
+        room.step()
+        room.hear(room.suspicion(member(3), "node_not_ready", reassertion=reassertion))
+        room.pass_time(3)
+    assert room.verdicts == ["form"]
+    assert {incident.outcome for incident in room.incidents} <= {"dismissed"}
