@@ -56,10 +56,13 @@ def decide_cluster(scene: Scene, policy: ClusterPolicy) -> tuple[Change, ...]:
         deletion = _deletion(record, one, policy)
         if deletion is None:
             continue
-        if scene.job.restarts_on_deletion:
-            changes.append(_spared(deletion, one, scene.job.restarts_on_deletion))
+        if policies := scene.job.restarts_on_deletion:
+            why = f"the Job's policy {policies} would restart more than this pod: make it without"
+            changes.append(_spared(deletion, one, why))
         elif one.member.node in told or not _would_come_back(one, policy):
             changes.append(deletion)
+        else:
+            changes.append(_spared(deletion, one, _not_yet(one)))
     return tuple(changes)
 
 
@@ -86,12 +89,16 @@ def brake(policy: ClusterPolicy) -> str:
     return f"{limit}: release one, or raise EVERSTEP_MAX_QUARANTINED_NODES"
 
 
-def _spared(deletion: DeletePod, lost: Lost, policies: str) -> Refrain:
-    """A deletion that would restart the whole job (EC-08); `everstep preflight` finds it before."""
+def _not_yet(lost: Lost) -> str:
+    node = lost.member.node
+    return f"its successor would land on {node}, which is due for quarantine: cordon {node} by hand"
+
+
+def _spared(deletion: DeletePod, lost: Lost, why: str) -> Refrain:
+    """A deletion that would restart the whole job (EC-08), or lead back to a bad node (EC-22)."""
     verb: Literal["delete_pod", "force_delete_pod"] = (
         "force_delete_pod" if deletion.force else "delete_pod"
     )
-    why = f"the Job's policy {policies} would restart more than this pod: make it without"
     return Refrain(verb, deletion.pod, deletion.pod_uid, lost.incident, deletion.reason, why)
 
 

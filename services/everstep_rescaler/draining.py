@@ -11,7 +11,7 @@ from everstep_contract.layout import JOBS
 from everstep_contract.record import JobRecord, NodeRecord
 from everstep_kube.errors import RejectedError, ThrottledError
 
-from everstep_rescaler.cluster_audit import Audit, Deed, Owner, advice
+from everstep_rescaler.cluster_audit import OBSERVING, Audit, Deed, Owner, advice
 from everstep_rescaler.cluster_nodes import NodeDesk
 from everstep_rescaler.draining_decide import Evict, Seated, Wait, decide_drain
 from everstep_rescaler.house import House
@@ -55,7 +55,9 @@ class DrainDesk:
         if not any(_on(node, record) for record in records):
             await self._finish(drain)
             return
-        if now - self._since[node][1] >= drain.drain_seconds:
+        if not self._policy.act:
+            self.waiting_for[node] = OBSERVING
+        elif now - self._since[node][1] >= drain.drain_seconds:
             self.waiting_for[node] = OVER
         elif now >= self._not_before.get(node, 0.0):
             await self._evict_next(drain, records)

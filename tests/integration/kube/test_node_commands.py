@@ -182,6 +182,22 @@ async def test_a_drain_takes_nobody_from_a_job_at_its_floor_and_ends_in_time(sce
     await eventually(lambda: scene.writes("POST", "/eviction") == 1)
 
 
+async def test_who_only_observes_goes_on_with_no_drain_of_before(scene: Scene) -> None:
+    node = scene.members[0].node
+    await scene.seat(3, *scene.members, min_member=3)
+    async with scene.other_stack():
+        await scene.rescaler(BRISK, "one")
+        await scene.ask(drain(node))
+    await scene.seat(4, *scene.members, min_member=1)
+    await scene.rescaler(replace(BRISK, act=False), "two")
+
+    async def says_so() -> bool:
+        return "only observes" in (await scene.ask(NodeStatus(node=node))).waiting_for
+
+    await eventually(says_so)
+    assert scene.writes("POST", "/eviction") == 0
+
+
 async def test_ec34_a_drain_stops_when_somebody_uncordons_the_node(scene: Scene) -> None:
     node = scene.members[0].node
     await scene.seat(3, *scene.members, min_member=3)

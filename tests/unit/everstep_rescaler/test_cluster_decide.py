@@ -118,7 +118,10 @@ FAILED = pod(GONE, phase="Failed", terminated=True)
 
 def test_ec22_the_quarantine_is_in_force_before_the_pod_is_deleted() -> None:
     faulty = lost(evidence=evidence("hardware_fault"), pod=FAILED)
-    assert [type(one) for one in due(faulty)] == [Quarantine]
+    quarantine, spared = due(faulty)
+    assert isinstance(quarantine, Quarantine)
+    assert isinstance(spared, Refrain)
+    assert "would land on" in spared.why
     known = NodeRecord(node=GONE.node, quarantined_by="i-1", at=NOW)
     tainted = node(GONE.node, quarantined_by="i-1", unschedulable=True)
     (change,) = due(replace(faulty, node=tainted, node_record=known))
@@ -148,7 +151,7 @@ def test_who_only_observes_tells_of_the_quarantine_and_of_the_deletion_after_it(
     observing = replace(POLICY, act=False)
     assert [type(one) for one in due(faulty, policy=observing)] == [Quarantine, DeletePod]
     braked = due(faulty, policy=observing, quarantined=POLICY.max_quarantined)
-    assert [type(one) for one in braked] == [Refrain]
+    assert [type(one) for one in braked] == [Refrain, Refrain]
 
 
 def test_ec22_who_overrules_a_quarantine_gets_the_pod_back_on_the_node() -> None:
@@ -309,7 +312,7 @@ def terminating(**changes: Any) -> Lost:
     return lost(**{"pod": pod(GONE, terminating=True), "node": unwell, **changes})
 
 
-def test_r23_a_terminating_pod_is_not_forced_before_its_agent_has_fenced_itself() -> None:
+def test_ec23_a_terminating_pod_is_not_forced_before_its_agent_has_fenced_itself() -> None:
     assert due(terminating(silent_seconds=FENCED_SECONDS - 1)) == ()
     (change,) = due(terminating(silent_seconds=FENCED_SECONDS))
     assert isinstance(change, DeletePod)
