@@ -130,8 +130,7 @@ def _blamed(seen: Observations) -> list[str]:
     lost = [incident for incident in seen.incidents if incident.verdict == "shrink"]
     evidence = [item for incident in lost for item in incident.evidence]
     planned = {item.incarnation for item in evidence if item.kind == "planned"}
-    condemned = {member.incarnation for incident in lost for member in incident.suspected}
-    return sorted(condemned - planned)
+    return sorted({item.incarnation for item in evidence} - planned)
 
 
 def _kept_wrongly(seen: Observations) -> list[str]:
