@@ -31,6 +31,19 @@ async def test_ec09_a_smaller_and_a_larger_size_cost_no_step() -> None:
 
 
 @in_virtual_time
+async def test_ec09_a_dead_low_index_is_made_anew_and_only_the_highest_go() -> None:
+    async with running(min_member=1) as world:
+        world.crash(1)
+        await world.steps(members=3)
+        await world.rescale(2, 1)
+        await over(world, "done")
+        assert incarnations(world) == ["trainer-0.1"]
+        await world.steps(members=2)
+        assert incarnations(world) == ["trainer-0.1", "trainer-1.2"]
+        assert world.ledger.steps_lost == 0
+
+
+@in_virtual_time
 async def test_r6_an_adjudicator_that_dies_between_move_and_change_is_followed() -> None:
     async with running() as world:
         await world.rescale(2)
