@@ -44,13 +44,13 @@ class JobController:
         if change.resource is JOBS:
             if _wants_attention(change):
                 self.queue.add(change.ref)
-        elif change.resource is POD_GROUPS and (job := _owner(change.object)):
-            self.queue.add(Ref(change.ref.namespace, job))
+        elif change.resource is POD_GROUPS and (owner := _owner(change.object)):
+            self.queue.add(Ref(change.ref.namespace, owner["name"]))
         elif change.resource is COMMANDS and change.type == "ADDED":
             self.queue.add(Ref(change.ref.namespace, change.object["target"]["name"]))
-        elif change.resource is PODS and (job := _owner(change.object)):
-            ref = Ref(change.ref.namespace, job)
-            event = _pod_event(change)
+        elif change.resource is PODS and (owner := _owner(change.object)):
+            ref = Ref(change.ref.namespace, owner["name"])
+            event = _pod_event(change, owner["uid"])
             if event is not None:
                 self._events.setdefault(ref, deque()).append(event)
             self.queue.add(ref)
@@ -64,6 +64,8 @@ class JobController:
         if not job.get("status"):
             job = self._enter(job, "Pending", count_pods([]))
         for event in self._events.pop(ref, ()):
+            if event.job_uid != job["metadata"]["uid"]:
+                continue  # of an earlier job of that name
             job = self._execute(job, action_for(job, event), event)
         for command in commands:
             action = command.get("action", "")
@@ -219,15 +221,15 @@ def _asked_and_phase(job: Object) -> tuple[Object, str | None]:
     return job["spec"], state.get("phase")
 
 
-def _owner(body: Object) -> str | None:
-    """The name of the Volcano Job that made ``body``, if one did."""
+def _owner(body: Object) -> Object | None:
+    """What ``body`` says of the Volcano Job that made it, if one did."""
     for owner in body["metadata"].get("ownerReferences") or ():
         if (owner.get("apiVersion"), owner.get("kind")) == (JOBS.api_version, JOBS.kind):
-            return str(owner["name"])
+            return dict(owner)
     return None
 
 
-def _pod_event(change: Change) -> PodEvent | None:
+def _pod_event(change: Change, job_uid: str) -> PodEvent | None:
     """What the policies call that change of a pod; None for nothing they know.
 
     Every deletion is a PodEvicted, except of pods that the controller itself deletes.
@@ -247,6 +249,7 @@ def _pod_event(change: Change) -> PodEvent | None:
         return None
     return PodEvent(
         kind=kind,
+        job_uid=job_uid,
         pod=change.ref.name,
         task=annotations.get("volcano.sh/task-spec", ""),
         exit_code=_exit_code(change.object),

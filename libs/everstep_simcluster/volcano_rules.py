@@ -31,6 +31,7 @@ class PodEvent:
     """Something happened to a pod of a job; ``kind`` is a word of Volcano's policies."""
 
     kind: str
+    job_uid: str
     pod: str
     task: str
     exit_code: int | None

@@ -91,7 +91,7 @@ def test_a_spent_budget_is_429_and_says_not_when_to_try_again(
 
 @pytest.mark.usefixtures("kubelet")
 def test_a_budget_that_is_not_processed_yet_is_429_to_be_tried_in_ten_seconds(
-    ground: Ground, nodes: FakeNodes, budgets: str, simulated: bool
+    ground: Ground, nodes: FakeNodes, budgets: str
 ) -> None:
     """A race with the disruption controller: run as often as it takes to be the first."""
     ground.make_running_pod("one", nodes.names[0], app="hasty")
@@ -103,7 +103,7 @@ def test_a_budget_that_is_not_processed_yet_is_429_to_be_tried_in_ten_seconds(
         assert answer.status == 429
         return answer if "Retry-After" in answer.headers else None
 
-    found = next((answer for _ in range(1 if simulated else 30) if (answer := first())), None)
+    found = next((answer for _ in range(30) if (answer := first())), None)
     if found is None:
         pytest.skip("the disruption controller is always quicker than an eviction")
     assert found.headers["Retry-After"] == "10"

@@ -2,8 +2,10 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
+import urllib3
 from support.conformance.api import MERGE, STRATEGIC, Api, Json, eventually
 
 NODES = "/api/v1/nodes"
@@ -56,6 +58,7 @@ class FakeNodes:
         self.run = run
         self.names = tuple(names)
         self._silent: set[str] = set()
+        self._controlled = True
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
 
@@ -149,16 +152,18 @@ class FakeNodes:
 
     def _settle(self, name: str) -> None:
         """Wait for the node controller to lift its taint; where there is none, lift it."""
-        try:
-            eventually(lambda: not self.taints(name), f"{name} has no taint", within_seconds=10)
-        except AssertionError:
-            for key, _ in self.taints(name):
-                self.remove_taint(name, key)
+        if self._controlled:
+            try:
+                eventually(lambda: not self.taints(name), f"{name} is free", within_seconds=10)
+            except AssertionError:
+                self._controlled = False
+        for key, _ in () if self._controlled else self.taints(name):
+            self.remove_taint(name, key)
 
     def _beat(self) -> None:
         while not self._stop.wait(_HEARTBEAT_SECONDS):
-            for name in self.names:
-                if name not in self._silent:
+            for name in set(self.names) - self._silent:
+                with suppress(urllib3.exceptions.HTTPError):  # the server is away for a moment
                     self._renew(name)
 
     def _renew(self, name: str) -> None:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import urllib3
@@ -84,7 +85,8 @@ class Kubelet:
     def _end(self, name: str, uid: str) -> None:
         if not self._stop.is_set():
             options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
-            self._api.delete(f"{self._pods}/{name}", options)
+            with suppress(urllib3.exceptions.HTTPError):  # it is seen again by the next list
+                self._api.delete(f"{self._pods}/{name}", options)
 
     def _write(self, name: str, phase: str, ready: str, state: Json, uid: str = "") -> None:
         now = _now()

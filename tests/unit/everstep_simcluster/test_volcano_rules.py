@@ -21,7 +21,7 @@ def job(phase: str = "Running", *, retries: int = 0, **spec: object) -> Object:
 
 
 def event(kind: str, *, exit_code: int | None = None, version: int = 1) -> PodEvent:
-    return PodEvent(kind, "train-worker-0", "worker", exit_code, version)
+    return PodEvent(kind, "uid", "train-worker-0", "worker", exit_code, version)
 
 
 def policy(action: str, **when: object) -> Object:
