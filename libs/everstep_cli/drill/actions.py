@@ -12,11 +12,14 @@ Hurting = Literal[
     "stop_kubelet",
     "preempt",
     "delete_pod",
+    "drain",
 ]
 Target = Literal["any", "store_host"]
 ServiceName = Literal["node_watcher", "adjudicator", "rescaler", "checkpoint_indexer"]
-ClusterVerb = Literal["annotate", "taint", "cordon", "delete_pod", "force_delete_pod", "release"]
-"""What Everstep may do to the cluster by itself."""
+ClusterVerb = Literal[
+    "annotate", "taint", "cordon", "delete_pod", "force_delete_pod", "release", "evict"
+]
+"""What Everstep may do to the cluster: by itself, and on an operator's word."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from everstep_kube.objects import GENERATION_ANNOTATION
 
 OURS: Final = "everstep-"
 """What the user agents of Everstep's services begin with."""
+EVICTION: Final = "/eviction"
 EVENTS: Final = "/events"
 """Kubernetes Events are told, and change nothing."""
 
@@ -41,7 +42,7 @@ def _is_ours(entry: Mapping[str, Any]) -> bool:
 
 def _write(entry: Mapping[str, Any]) -> ClusterWrite:
     path = str(entry["path"]).partition("?")[0]
-    *_, kind, target = path.rsplit("/", 2)
+    *_, kind, target = path.removesuffix(EVICTION).rsplit("/", 2)
     at, changes = datetime.fromisoformat(entry["at"]), _changes(entry["body"])
     note = str(changes.get(f"metadata/annotations/{GENERATION_ANNOTATION}", ""))
     return ClusterWrite(at, _verbs(entry["method"], kind, path, changes), target, note)
@@ -54,6 +55,8 @@ def _verbs(method: str, kind: str, path: str, changes: Mapping[str, Any]) -> fro
             return frozenset({"force_delete_pod" if forced else "delete_pod"})
         case "PATCH", "jobs" if _only_notes(changes):
             return frozenset({"annotate"})
+        case "POST", "pods" if path.endswith(EVICTION):
+            return frozenset({"evict"})
         case "PATCH", "nodes":
             return _node_verbs(changes)
         case _:

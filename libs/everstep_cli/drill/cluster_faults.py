@@ -86,4 +86,19 @@ CLUSTER_FAULTS: Final = (
         members_lost=0,
         cluster=OnCluster(spares_budget=True),
     ),
+    Fault(
+        name=FaultName.DRAINED,
+        summary="an operator drains a member's node, and releases it",
+        actions=(
+            Hurt("drain"),
+            stepping_without(1),
+            stepping_without(0),
+            Undo(),
+        ),
+        verdicts=(("shrink", "grow"),),
+        members_lost=0,
+        cluster=OnCluster(
+            {"taint": 1, "cordon": 1, "evict": 1, "release": 1}, spares=1, spares_budget=True
+        ),
+    ),
 )

@@ -62,6 +62,7 @@ class FaultName(StrEnum):
     CORDONED_BY_ADMIN = "cordoned-by-admin"
     API_SERVER_DOWN = "api-server-down"
     POD_DELETED = "pod-deleted"
+    DRAINED = "drained"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Final, assert_never
 from everstep_bus.background import background
 from everstep_contract.facts.checkpoint import SaveFailed
 from everstep_contract.identity import Member
+from everstep_contract.node_queries import DrainNode, ReleaseNode
 
 from everstep_cli.drill.actions import (
     Action,
@@ -38,6 +39,8 @@ from everstep_cli.drill.worker_logs import median_step_seconds, read_steps
 
 STEPS_WITHOUT_ROOM: Final = 5
 """How many steps training goes on beside a full disk after a save has failed."""
+DRILL: Final = "everstep drill"
+DRAIN_SECONDS: Final = 120.0
 WITHOUT_BUS_SECONDS: Final = 2.0
 """How long training goes on without a bus before something else fails, and again after it."""
 DECISIONS: Final[dict[ServiceName, Wire]] = {
@@ -86,7 +89,10 @@ class Injection:
         """Thaw what was frozen, mend what was cut; whether there was anything."""
         standing, self._standing = self._standing, []
         for how, node in standing:
-            await self._stage.cluster.fault(UNDONE_BY[how], node)
+            if how == "drain":
+                await self._watch.ask_of_node(ReleaseNode(node=node, reason=DRILL, by=DRILL))
+            else:
+                await self._stage.cluster.fault(UNDONE_BY[how], node)
         return bool(standing)
 
     async def _do(self, action: Action) -> None:
@@ -165,6 +171,14 @@ class Injection:
         if how == "delete_pod":
             at = time.time()
             await cluster.delete_pod(JOB.namespace, member.name)
+            return at
+        if how == "drain":
+            at = time.time()
+            self._standing.append((how, member.node))
+            wish = DrainNode(
+                node=member.node, reason=DRILL, by=DRILL, timeout_seconds=DRAIN_SECONDS
+            )
+            await self._watch.ask_of_node(wish)
             return at
         if how == "power_off" and not self._stage.networks:
             how = "freeze"

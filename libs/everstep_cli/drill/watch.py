@@ -13,12 +13,14 @@ from everstep_contract.facts.job import OrderIssued, StepAdvanced, VerdictReache
 from everstep_contract.identity import Member
 from everstep_contract.layout import CHECKPOINTS, INCIDENTS
 from everstep_contract.orders import Order
+from everstep_contract.queries import Query
 from everstep_contract.record import IncidentRecord
 from everstep_contract.subjects import EVENTS
 from everstep_contract.telemetry import MemberReport
 
 from everstep_cli.drill.board import Board
 from everstep_cli.errors import CommandError
+from everstep_cli.nodes import told
 
 T = TypeVar("T")
 
@@ -36,6 +38,14 @@ class Watch:
         self.events: list[Event] = []
         self.reports: dict[str, MemberReport] = {}
         self.order: Order | None = None
+
+    async def ask_of_node(self, query: Query) -> None:
+        """Ask the rescaler for something about a node, as an operator does.
+
+        Raises:
+            CommandError: It was refused, or nobody answers.
+        """
+        await told(self._bus, query)
 
     async def run(self) -> None:
         """Listen until cancelled."""

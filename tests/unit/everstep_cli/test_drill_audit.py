@@ -31,6 +31,7 @@ def entry(method: str, path: str, body: Any = None, **changes: Any) -> dict[str,
     [
         ("DELETE", POD, {"preconditions": {"uid": "u"}}, {"delete_pod"}),
         ("DELETE", POD, {"gracePeriodSeconds": 0}, {"force_delete_pod"}),
+        ("POST", f"{POD}/eviction", {"kind": "Eviction"}, {"evict"}),
         ("PATCH", NODE, {"spec": {"taints": [THEIRS, OURS]}}, {"taint"}),
         ("PATCH", NODE, {"spec": {"taints": [OURS], "unschedulable": True}}, {"taint", "cordon"}),
         ("PATCH", NODE, {"spec": {"taints": [THEIRS], "unschedulable": None}}, {"release"}),
@@ -46,7 +47,7 @@ def entry(method: str, path: str, body: Any = None, **changes: Any) -> dict[str,
             {"taint", "cordon"},
         ),
         ("PATCH", JOB, {"spec": {"minAvailable": 5}}, {f"PATCH {JOB}"}),
-        ("POST", f"{POD}/eviction", {}, {f"POST {POD}/eviction"}),
+        ("POST", f"{POD}/binding", {}, {f"POST {POD}/binding"}),
     ],
 )
 def test_a_write_has_its_verbs_and_what_is_not_known_its_own_words(
