@@ -16,7 +16,7 @@ from everstep_kube.errors import (
 )
 
 ANSWER_BYTES_LIMIT: Final = 128 * 1024 * 1024
-"""A page of 500 nodes is some 10 MB; the largest object there can be is 1.5 MiB in the store."""
+"""A page of 100 nodes is one or two MB; the largest object there can be is 1.5 MiB in the store."""
 SHOWN_CHARACTERS: Final = 200
 
 

@@ -37,7 +37,6 @@ LINE_BYTES: Final = 2**21
 """Half of the longest line of a watch: one object of 1.5 MiB in the store."""
 
 MERGE_PATCH: Final = "application/merge-patch+json"
-STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 
 _NO_ANSWER: Final = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)

@@ -5,14 +5,14 @@ at. Pods and Jobs carry their uid: names are used again within milliseconds.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
 from everstep_contract.identity import JobKey
 
-from everstep_kube.client import JSON_PATCH, MERGE_PATCH, Json, KubeClient, Request
+from everstep_kube.client import MERGE_PATCH, Json, KubeClient, Request
 from everstep_kube.errors import ConflictError, NotFoundError
 from everstep_kube.events import Saying, say
 from everstep_kube.node_words import QUARANTINE_TAINT
@@ -184,15 +184,6 @@ class ClusterApi:
             AlreadyExistsError: There is one of that name; after an unanswered try perhaps this.
         """
         return await self._client.call(Request("POST", path, body=body))
-
-    async def json_patch(self, path: str, operations: Sequence[Json]) -> Json:
-        """Apply operations in their order, all or none; right for lists that others write too.
-
-        Raises:
-            ConflictError: A ``test`` among them found another value: read again, decide again.
-        """
-        request = Request("PATCH", path, body=operations, content_type=JSON_PATCH)
-        return await self._client.call(request)
 
     async def _find(self, path: str) -> Json | None:
         try:

@@ -2,15 +2,16 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from everstep_kube.client import MAX_TRIES, Json, KubeClient, Request
 from everstep_kube.followed import WatchTiming
 from everstep_kube.sightings import Absent, Present
-from everstep_kube.watching import Follower
+from everstep_kube.writing import NODES_PATH, PODS_PATH, ClusterApi
 from everstep_simcluster.cluster import Cluster
 from everstep_simcluster.misbehaviour import Drop, Refuse, Rule
-from support.following import TIMING, Count, Pod, change, create, delete, following, label
+from support.following import TIMING, Count, change, create, delete, following, label
 from support.polling import eventually
 
 RECONNECTS = "everstep_kube_watch_reconnects_total"
@@ -178,26 +179,38 @@ async def test_a_list_that_takes_longer_than_the_bound_of_staleness_is_followed_
     assert lists.moved == 1
 
 
-async def test_no_request_carries_a_version_that_is_none(
+async def test_ec02_only_a_watch_names_a_version_and_only_one_that_was_told(
     cluster: Cluster, client: KubeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    versions: list[str | None] = []
-    get = Follower._get
+    """A read that names a version may be answered from a cache, however old, without a word."""
+    asked: list[Request] = []
+    sent = KubeClient._sent
 
-    def spied(self: Follower[Pod], query: dict[str, str]) -> Request:
-        request = get(self, query)
-        versions.append(request.query.get("resourceVersion"))
-        return request
+    def spied(self: KubeClient, request: Request, *rest: Any) -> Any:
+        asked.append(request)
+        return sent(self, request, *rest)
 
-    monkeypatch.setattr(Follower, "_get", spied)
+    monkeypatch.setattr(KubeClient, "_sent", spied)
     async with following(client) as seen:
         create(cluster, "one")
         await eventually(lambda: seen.present == {"one"})
         cluster.api.expire_history()
         create(cluster, "two")
         await eventually(lambda: seen.present == {"one", "two"})
-    assert versions
-    assert all(version is None or version.isdigit() for version in versions)
+        delete(cluster, "one")
+        await eventually(lambda: seen.present == {"two"})
+    assert await ClusterApi(client).node("node-1") is not None
+    watches = [request for request in asked if "watch" in request.query]
+    others = [request for request in asked if "watch" not in request.query]
+    assert all(int(request.query["resourceVersion"]) > 0 for request in watches)
+    assert {request.path for request in others} >= {NODES_PATH + "/node-1", PODS_PATH}
+    assert not any("resourceVersion" in request.query for request in others)
+
+
+async def test_a_follower_outlives_any_number_of_failures(client: KubeClient) -> None:
+    async with following(client) as seen:
+        seen.follower._failures = 100_000
+        assert seen.follower._pause_seconds() <= TIMING.longest_pause_seconds
 
 
 @pytest.mark.parametrize("act", [Refuse(410), Refuse(500), Drop()])
