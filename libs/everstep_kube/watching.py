@@ -64,6 +64,7 @@ class Follower(Generic[S]):
         self._version = ""
         self._newest_version = 0
         self._lists: list[float] = []
+        self._list_ended_at = float("-inf")
         self._page_objects = PAGE_OBJECTS
         self._failures = 0
         self._caught_up = False
@@ -121,8 +122,9 @@ class Follower(Generic[S]):
         A list of a large cluster may; a watch goes on from where it began, and another list would
         take as long.
         """
-        last = self._lists[-1] if self._lists else float("-inf")
-        return self.is_stale and not (self._proven and self._proven_at == last)
+        since = max(self._proven_at, self._list_ended_at)
+        too_long = self._clock.monotonic() - since > self._timing.stale_seconds
+        return not self._proven or too_long
 
     async def _store_went_on(self) -> bool:
         """Ask the store itself, not a cache, for its version: not lower than what we have seen.
@@ -165,8 +167,8 @@ class Follower(Generic[S]):
             async for gone in self._missing(seen):
                 yield gone
         self._begin_at(version)
-        took_seconds = self._clock.monotonic() - asked_at
-        self._caught_up = took_seconds <= self._timing.server_seconds
+        self._list_ended_at = self._clock.monotonic()
+        self._caught_up = self._list_ended_at - asked_at <= self._timing.server_seconds
         self._prove(asked_at)
         yield Heard()
 

@@ -49,9 +49,9 @@ async def seen(cluster: Cluster, client: KubeClient) -> AsyncIterator[Seen]:
 
 async def goes_stale_and_recovers(cluster: Cluster, seen: Seen) -> None:
     """The outage is noticed; once it is over, a list comes before any trust."""
+    heard, lists = seen.heard, Count(LISTS, plural="pods")
     await eventually(lambda: seen.follower.is_stale)
     assert silent_seconds() > TIMING.stale_seconds
-    heard, lists = seen.heard, Count(LISTS, plural="pods")
     change(cluster, "one", "changed meanwhile")
     create(cluster, "two")
     cluster.api.misbehaviour.clear()
