@@ -70,11 +70,6 @@ class ApiServer:
         return f"http://127.0.0.1:{self.port}"
 
     @property
-    def runs(self) -> bool:
-        """Whether anybody listens."""
-        return self._runner is not None
-
-    @property
     def open_watches(self) -> tuple[Watch, ...]:
         """The watches that are open now."""
         return tuple(self._watches)

@@ -139,7 +139,7 @@ async def _act_on_api(cluster: "Cluster", request: web.Request) -> str:
                 raise FaultNotPossibleError("stop: ask at control_url, which does not go away")
             await cluster.api.kill()
         case "start":
-            if cluster.api.runs:
+            if cluster.api.is_serving:
                 raise FaultNotPossibleError("start: the API server runs")
             await cluster.api.come_back()
         case "expire-history":
