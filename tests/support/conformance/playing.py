@@ -1,6 +1,7 @@
 """Does what was done in a recorded timeline and compares what follows."""
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 import urllib3
@@ -13,6 +14,7 @@ from support.conformance.volcano import VolcanoJob
 
 FOREIGN_UID = "00000000-0000-4000-8000-000000000000"
 MIN_AVAILABLE = 6
+_WATCH_LAG_SECONDS = 5.0
 
 
 class Player:
@@ -56,8 +58,7 @@ class Player:
             eventually(seen, "", within_seconds=PATIENCE_SECONDS)
         except AssertionError:
             raise AssertionError(f"recorded {recorded.look}\nbut here {self._seen}") from None
-        phases = eventually(lambda: self._phases.up_to(recorded.look.phase), "the watch tells it")
-        assert phases == recorded.phases
+        self._phases.expect(recorded.phases)
         uids = self._job.uids()
         if self._before is not None:
             assert _kept(self._uids, uids) == _kept(self._before.uids, recorded.uids)
@@ -131,13 +132,12 @@ class _Phases:
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
-    def up_to(self, phase: str) -> tuple[str, ...]:
-        """The phases since the last time, if ``phase`` is the newest; else nothing."""
-        if self._heard[-1:] != [phase]:
-            return ()
-        phases = tuple(self._heard)
+    def expect(self, phases: tuple[str, ...]) -> None:
+        """These, since the last time; the watch may tell them later than a read does."""
+        with suppress(AssertionError):
+            eventually(lambda: tuple(self._heard) == phases, "", within_seconds=_WATCH_LAG_SECONDS)
+        assert tuple(self._heard) == phases
         self._heard[:-1] = []
-        return phases
 
     def close(self) -> None:
         """Hear no more."""
