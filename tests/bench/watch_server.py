@@ -132,7 +132,7 @@ class Api:
         plural = request.path.rpartition("/")[2]
         if request.query.get("watch") == "true":
             response = web.StreamResponse(headers={"Content-Type": "application/json"})
-            with suppress(ConnectionResetError):  # the watcher has gone
+            with suppress(ConnectionError):  # the watcher has gone
                 await self._watch(request, response, self._cluster.collections[plural])
             return response
         return self._list(request, self._cluster.collections[plural])
