@@ -39,8 +39,13 @@ def next_generation(view: JobView) -> int:
 
 
 def candidates(view: JobView, policy: Policy, now: Moment) -> tuple[Seat, ...]:
-    """Warm members without a seat, alive and unsuspected, longest known first (R19)."""
-    excluded = {e.member.incarnation for e in view.record.excluded} if view.record else set()
+    """Warm members without a seat, alive and unsuspected, longest known first (R19).
+
+    Who was excluded waits a while, so that a flapping member is no burden to a job that runs. One
+    that holds takes it at once: perhaps nobody else has the state that it is held for.
+    """
+    runs = view.record is not None and view.record.state == "run"
+    excluded = {e.member.incarnation for e in view.record.excluded} if view.record and runs else ()
     found = []
     for member in by_age(view):
         incarnation = member.report.member.incarnation

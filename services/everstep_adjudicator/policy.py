@@ -40,7 +40,7 @@ class Policy:
     grow_quiet_seconds: steps between two changes: a job that just re-formed runs this long first.
     grow_interval_seconds: between two growths (R19: rate-limited).
     readmit_seconds: how long an excluded incarnation must be ready without a break before it is
-        let in again, so that a flapping member costs at most one generation in this time.
+        let in again by a job that runs, so that a flapping member costs one generation a while.
     restart_budget: generations in a row that completed no step before the job is given up.
     no_progress_limit: incidents in a row without a newer step before the job is given up.
     finish_seconds: how long the last members may take to finish after the first one did.

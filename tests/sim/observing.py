@@ -55,19 +55,8 @@ def _check_exclusions(world: "World", record: JobRecord) -> None:
 
 
 def best_living_version(world: "World") -> int:
-    """Of those who take part; who was left out earlier has to be well for a while (EC-68)."""
-    record = world.record()
-    away = {
-        one.member.incarnation
-        for one in (record.excluded if record else ())
-        if record and one.since < record.decided_at
-    }
     return max(
-        (
-            member.version
-            for member in world.members.values()
-            if member.alive and not member.frozen and member.incarnation not in away
-        ),
+        (member.version for member in world.members.values() if member.alive and not member.frozen),
         default=-1,
     )
 

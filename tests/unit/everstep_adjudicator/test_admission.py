@@ -206,6 +206,20 @@ def test_r20_a_held_job_goes_on_as_soon_as_it_is_enough() -> None:
     assert (room.record.state, len(room.names)) == ("run", 6)
 
 
+def test_a_job_that_holds_takes_an_excluded_member_back_at_once() -> None:
+    room = running()
+    cut_off = room.agents["trainer-2.1"]
+    for index in range(3):
+        room.lose(member(index))
+        room.obey()
+    assert room.record.state == "hold"
+    room.agents["trainer-2.1"] = cut_off
+    cut_off.phase = "ready"
+    room.hear(room.recovery(member(2)))
+    room.pass_time(2.0)
+    assert room.record.verdict == Grow(added=("trainer-2.1",))
+
+
 def test_a_held_member_that_dies_is_not_counted_when_the_job_goes_on() -> None:
     room = holding()
     room.lose(member(4))
