@@ -57,8 +57,8 @@ def incident_sentence(incident: IncidentRecord, record: JobRecord | None) -> str
         case "holding":
             return f"{what}; {members}, and the job holds: {incident.reason} {where}"
         case "given_up":
-            again = f"everstep incident {incident.id}"
-            return f"Gave up: {incident.reason}; why, and how to go on: {again}"
+            why, again = f"everstep incident {incident.id}", f"everstep status {incident.job}"
+            return f"Gave up: {incident.reason}; why: {why}; how to go on: {again}"
         case _:
             return ""
 

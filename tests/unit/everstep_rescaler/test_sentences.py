@@ -64,8 +64,8 @@ def test_ec74_given_up_says_why_and_where_to_read_on() -> None:
     told = incident(outcome="given_up", reason="3 incidents without a step beyond 20")
     said = incident_sentence(told, the_record())
     assert said == (
-        "Gave up: 3 incidents without a step beyond 20; why, and how to go on:"
-        " everstep incident llama.ft-7-1"
+        "Gave up: 3 incidents without a step beyond 20; why: everstep incident llama.ft-7-1;"
+        f" how to go on: everstep status {told.job}"
     )
     assert is_bad(told)
 
