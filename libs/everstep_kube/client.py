@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
@@ -21,7 +21,13 @@ from yarl import URL
 
 from everstep_kube.access import Access, Entrance
 from everstep_kube.answers import parse_object, read_object, refusal
-from everstep_kube.errors import DeniedError, TransientKubeError, UnavailableError
+from everstep_kube.errors import (
+    DeniedError,
+    NotFoundError,
+    TransientKubeError,
+    UnavailableError,
+)
+from everstep_kube.loose import UNREADABLE_ERRORS, is_name
 
 CONNECT_SECONDS: Final = 3.0
 REQUEST_SECONDS: Final = 10.0
@@ -42,6 +48,7 @@ JSON_PATCH: Final = "application/json-patch+json"
 _NO_ANSWER: Final = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
 
 Json = dict[str, Any]
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,25 @@ class KubeClient:
                     raise
                 await asyncio.sleep(pause)
         return await self._call_once(request, deadline - loop.time())
+
+    async def find(self, collection: str, name: str, read: Callable[[Json], S]) -> S | None:
+        """What ``read`` makes of the object of this name; None: there is none, or can be none.
+
+        Raises:
+            AnswerError: As `call`; `UnavailableError` also when the answer is no such object.
+        """
+        if not is_name(name):
+            return None
+        request = Request("GET", f"{collection}/{name}")
+        try:
+            found = await self.call(request)
+        except NotFoundError:
+            return None
+        try:
+            return read(found)
+        except UNREADABLE_ERRORS as error:
+            shown = f"not built as such an object is: {error!r}"
+            raise UnavailableError(str(request), status=200, message=shown) from error
 
     async def call_once(self, request: Request) -> Json:
         """As `call`, with a single try, for callers that have a better idea of when to retry."""

@@ -1,11 +1,20 @@
 """Takes JSON apart as it really comes: null for a list, a number for a text, anything missing."""
 
+import re
 from typing import Any, Final
 
 Json = dict[str, Any]
 
 WORD_CHARACTERS: Final = 253
 SENTENCE_CHARACTERS: Final = 500
+UNREADABLE_ERRORS: Final = (LookupError, TypeError, ValueError, AttributeError)
+"""What reading an object raises that is not built as it should be."""
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+
+
+def is_name(text: str) -> bool:
+    """Whether an object can have this name; any other, in a path, would ask for something else."""
+    return len(text) <= WORD_CHARACTERS and _NAME.fullmatch(text) is not None
 
 
 def mapping(value: Any) -> Json:

@@ -31,12 +31,12 @@ class Resizing:
 
     async def read(self, job: JobKey) -> SizedJob | None:
         """The Job, if there is one of that name."""
-        try:
-            found = await self._client.call(Request("GET", _path(job)))
-        except NotFoundError:
-            return None
-        metadata = found["metadata"]
-        return SizedJob(job, metadata["uid"], metadata["resourceVersion"], _size(found))
+
+        def sized(found: Json) -> SizedJob:
+            metadata = found["metadata"]
+            return SizedJob(job, metadata["uid"], metadata["resourceVersion"], _size(found))
+
+        return await self._client.find(jobs_path(job.namespace), job.name, sized)
 
     async def change(self, job: SizedJob, size: JobSize) -> None:
         """Give the Job as it was read this size.
@@ -62,8 +62,13 @@ class Resizing:
             raise InvalidError(str(request), status=error.status, message=str(error)) from error
 
 
+def jobs_path(namespace: str) -> str:
+    """Where the Jobs of a namespace are."""
+    return f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs"
+
+
 def _path(job: JobKey) -> str:
-    return f"/apis/batch.volcano.sh/v1alpha1/namespaces/{job.namespace}/jobs/{job.name}"
+    return f"{jobs_path(job.namespace)}/{job.name}"
 
 
 def _size(job: Json) -> JobSize | None:

@@ -6,16 +6,14 @@ there may be 50,000.
 
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
 from everstep_kube.client import Json
 from everstep_kube.followed import Name
+from everstep_kube.loose import UNREADABLE_ERRORS
 from everstep_kube.metrics import UNREADABLE
-
-UNREADABLE_ERRORS: Final = (LookupError, TypeError, ValueError, AttributeError)
-"""What reading an object raises that is not built as it should be."""
 
 S = TypeVar("S")
 Read = Callable[[Json], S | None]

@@ -30,7 +30,7 @@ from everstep_kube.objects import (
     node_state,
     pod_state,
 )
-from everstep_kube.resizing import Resizing
+from everstep_kube.resizing import Resizing, jobs_path
 
 JOBS_PATH: Final = "/apis/batch.volcano.sh/v1alpha1/jobs"
 PODS_PATH: Final = "/api/v1/pods"
@@ -70,18 +70,15 @@ class ClusterApi:
 
     async def node(self, name: str) -> NodeState | None:
         """The node, if there is one of that name."""
-        found = await self._find(f"{NODES_PATH}/{name}")
-        return node_state(found) if found else None
+        return await self._client.find(NODES_PATH, name, node_state)
 
     async def pod(self, namespace: str, name: str) -> PodState | None:
         """The pod, if there is one of that name and a Volcano Job owns it."""
-        found = await self._find(f"/api/v1/namespaces/{namespace}/pods/{name}")
-        return pod_state(found) if found else None
+        return await self._client.find(f"/api/v1/namespaces/{namespace}/pods", name, pod_state)
 
     async def job(self, job: JobKey) -> JobState | None:
         """The Job, if there is one of that name."""
-        found = await self._find(_job_path(job))
-        return job_state(found) if found else None
+        return await self._client.find(jobs_path(job.namespace), job.name, job_state)
 
     async def delete_pod(self, pod: PodState, *, force: bool) -> Written:
         """Delete this very pod; ``force`` does not wait for its kubelet.
@@ -185,18 +182,12 @@ class ClusterApi:
         """
         return await self._client.call(Request("POST", path, body=body))
 
-    async def _find(self, path: str) -> Json | None:
-        try:
-            return await self._client.call(Request("GET", path))
-        except NotFoundError:
-            return None
-
     async def _patch(self, path: str, body: Json) -> None:
         await self._client.call(Request("PATCH", path, body=body, content_type=MERGE_PATCH))
 
 
 def _job_path(job: JobKey) -> str:
-    return f"/apis/batch.volcano.sh/v1alpha1/namespaces/{job.namespace}/jobs/{job.name}"
+    return f"{jobs_path(job.namespace)}/{job.name}"
 
 
 def _others(node: NodeState) -> tuple[Json, ...]:

@@ -1,12 +1,14 @@
 """What is no API server, or a broken one: an error that names it, and never a wait without end."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from everstep_contract.identity import JobKey
 from everstep_kube import answers
 from everstep_kube import client as tuning
 from everstep_kube.client import KubeClient, Request, connect
@@ -18,6 +20,7 @@ from everstep_kube.errors import (
     ThrottledError,
     UnavailableError,
 )
+from everstep_kube.writing import ClusterApi
 from support.odd_server import Answer, odd_server, write_kubeconfig
 
 NODES = Request("GET", "/api/v1/nodes")
@@ -145,3 +148,34 @@ async def test_a_plugin_that_gives_no_credentials_is_a_clear_error(tmp_path: Pat
     with pytest.raises(KubeConfigError, match="plugin"):
         async with connect(kubeconfig, user_agent="everstep-test/1"):
             pass
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{}, {"metadata": None}, {"metadata": {"name": "n", "labels": 5, "namespace": 5}}],
+)
+async def test_an_object_that_is_none_is_an_error_that_names_what_was_asked(
+    tmp_path: Path, said: dict[str, object]
+) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=json.dumps(said), content_type="application/json")
+
+    job = JobKey(namespace="training", name="llama")
+    async with facing(tmp_path, answer) as client:
+        api = ClusterApi(client)
+        for asked in (api.job(job), api.sizes.read(job)):
+            with pytest.raises(UnavailableError, match="jobs/llama"):
+                await asked
+        if "name" not in (said.get("metadata") or ()):  # type: ignore[operator]  # JSON
+            with pytest.raises(UnavailableError, match="nodes/n"):
+                await api.node("n")
+        assert await api.pod("training", "llama-worker-0") is None
+
+
+@pytest.mark.parametrize("name", ["n/status", "n?watch=1", "..", "n#", "N", "n\n", "ä", "n" * 254])
+async def test_what_can_be_no_name_is_not_asked_for(tmp_path: Path, name: str) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text='{"metadata": {"name": "n"}}', content_type="application/json")
+
+    async with facing(tmp_path, answer) as client:
+        assert await ClusterApi(client).node(name) is None
