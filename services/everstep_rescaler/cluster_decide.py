@@ -164,6 +164,8 @@ def _deletion(record: JobRecord, lost: Lost, policy: ClusterPolicy) -> DeletePod
     pod, node = lost.pod, lost.node
     if pod is None or pod.uid != lost.member.pod_uid or pod.phase == "Succeeded":
         return None
+    if pod.job_uid != record.job_uid:
+        return None  # an agent named the pod of another Job as its own
     boot_id = node.boot_id if node else ""
     if not pod.terminating:
         reason = _why_dead(record, lost, policy)

@@ -28,6 +28,11 @@ class Seated:
         return f"{self.record.job} {self.member.name}"
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether the pod is another Job's, whatever the member says of itself."""
+        return self.pod is not None and self.pod.job_uid != self.record.job_uid
+
+    @property
     def is_going(self) -> bool:
         """Whether its pod ends or has ended, which its job's record does not know yet."""
         pod = self.pod
@@ -65,6 +70,8 @@ def decide_drain(seated: Sequence[Seated]) -> Evict | Wait:
 def _why_not(seated: Seated) -> str:
     """Why this member stays for now; empty: it may go."""
     record, job = seated.record, seated.job
+    if seated.is_foreign:
+        return f"{seated.name} to leave by itself: its pod is another Job's"
     if job is not None and job.restarts_on_deletion:
         return (
             f"{record.job}'s policy {job.restarts_on_deletion} would restart more than one pod:"

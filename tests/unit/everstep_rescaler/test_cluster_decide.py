@@ -414,3 +414,9 @@ def test_a_node_is_well_when_ready_and_either_rebooted_or_heard() -> None:
 
 def quarantines(changes: tuple[Change, ...]) -> list[Quarantine]:
     return [change for change in changes if isinstance(change, Quarantine)]
+
+
+def test_the_pod_of_another_job_is_never_deleted_whatever_a_member_says() -> None:
+    dead = {"phase": "Failed", "terminated": True}
+    assert due(lost(pod=pod(GONE, job_uid="another", **dead))) == ()
+    assert len(due(lost(pod=pod(GONE, **dead)))) == 1

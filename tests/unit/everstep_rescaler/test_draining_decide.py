@@ -76,3 +76,7 @@ def test_a_member_that_must_stay_keeps_no_other_from_going() -> None:
 def test_ec08_nobody_is_evicted_where_a_policy_would_restart_the_whole_job() -> None:
     wary = seated(job=job(restarts_on_deletion="PodEvicted -> RestartJob"))
     assert "PodEvicted -> RestartJob" in why(wary)
+
+
+def test_the_pod_of_another_job_is_never_evicted_whatever_a_member_says() -> None:
+    assert "another Job's" in why(seated(pod=pod(LEAVING, job_uid="another")))
