@@ -82,7 +82,8 @@ class NodeDesk:
         self, node: NodeState, wanted: NodeRecord, before: NodeRecord | None
     ) -> Written:
         renewed = before is not None and before.quarantined_by == wanted.quarantined_by
-        if node.quarantined_by is not None and not renewed:
+        whole = node.quarantined_by is not None and node.unschedulable
+        if whole and not renewed:
             return "already"  # made by us before a crash, or by a person's hand
         whose = str(wanted.job) if wanted.job else wanted.by
         incident = wanted.quarantined_by or ""
@@ -96,6 +97,11 @@ class NodeDesk:
             return
         await self._record(known.model_copy(update={"deleted": True}))
         log.info("quarantined node deleted", node=known.node, machines=known.machines)
+
+    async def note_drain_over(self, drain: NodeRecord) -> None:
+        """Its time is over, for whoever looks at it next as well: clocks are not compared (R27)."""
+        if drain.drain_seconds > 0 and await self.known(drain.node) == drain:
+            await self._record(drain.model_copy(update={"drain_seconds": 0.0}))
 
     async def release(self, known: NodeRecord, release: Release) -> str:
         """End a quarantine, and undo only what Everstep had done; as `quarantine`."""

@@ -6,10 +6,11 @@ An agent leaves by itself when its pod is told to end, so the others lose no ste
 from typing import Final
 
 import structlog
+from everstep_bus.errors import BusError
 from everstep_contract.identity import Member
 from everstep_contract.layout import JOBS
 from everstep_contract.record import JobRecord, NodeRecord
-from everstep_kube.errors import RejectedError, ThrottledError
+from everstep_kube.errors import KubeError, RejectedError, ThrottledError
 
 from everstep_rescaler.cluster_audit import OBSERVING, Audit, Deed, Owner, advice
 from everstep_rescaler.cluster_nodes import NodeDesk
@@ -45,7 +46,16 @@ class DrainDesk:
             for gone in set(memory) - names:
                 memory.pop(gone)
         for drain in drains:
-            await self._look_at(drain, records)
+            try:
+                await self._look_at(drain, records)
+            except (BusError, KubeError) as error:
+                self._hindered(drain.node, error)
+
+    def _hindered(self, node: str, error: BusError | KubeError) -> None:
+        """Try again later, and say why: the drains of other nodes go on."""
+        self._not_before[node] = self._clock.monotonic() + self._policy.eviction_pause_seconds
+        self.waiting_for[node] = advice(error) if isinstance(error, RejectedError) else str(error)
+        self._log_once(node, self.waiting_for[node])
 
     async def _look_at(self, drain: NodeRecord, records: list[JobRecord]) -> None:
         now, node = self._clock.monotonic(), drain.node
@@ -59,6 +69,7 @@ class DrainDesk:
             self.waiting_for[node] = OBSERVING
         elif now - self._since[node][1] >= drain.drain_seconds:
             self.waiting_for[node] = OVER
+            await self._nodes.note_drain_over(drain)
         elif now >= self._not_before.get(node, 0.0):
             await self._evict_next(drain, records)
         self._log_once(node, self.waiting_for.get(node, ""))

@@ -208,3 +208,56 @@ async def test_ec34_a_drain_stops_when_somebody_uncordons_the_node(scene: Scene)
     await scene.seat(4, *scene.members, min_member=1)
     await scene.ask(NodeStatus(node=node))
     assert scene.writes("POST", "/eviction") == 0
+
+
+async def test_an_eviction_that_always_fails_is_told_and_holds_up_no_other_drain(
+    scene: Scene,
+) -> None:
+    first, second, _ = scene.members
+    failing = Rule(Refuse(500), method="POST", path=f"/{first.name}/eviction", user_agent=OURS)
+    scene.cluster.api.misbehaviour.add(failing)  # as of a pod that two budgets cover
+    await scene.seat(3, *scene.members)
+    await scene.rescaler(BRISK)
+    await scene.ask(drain(first.node))
+    await eventually(lambda: scene.writes("POST", f"/{first.name}/eviction") > 0)
+    await scene.ask(drain(second.node))
+    await eventually(lambda: ("evict", second.name, "done") in scene.told())
+    assert "500" in (await scene.ask(NodeStatus(node=first.node))).waiting_for
+
+
+async def test_a_drain_whose_time_is_over_is_not_taken_up_by_another_rescaler(
+    scene: Scene,
+) -> None:
+    node = scene.members[0].node
+    await scene.seat(3, *scene.members, min_member=3)
+
+    async def is_over() -> bool:
+        return "is over" in (await scene.ask(NodeStatus(node=node))).waiting_for
+
+    async with scene.other_stack():
+        await scene.rescaler(BRISK, "one")
+        await scene.ask(drain(node, seconds=0.5))
+        await eventually(is_over)
+    await scene.seat(4, *scene.members, min_member=1)
+    await scene.rescaler(BRISK, "two")
+    await eventually(is_over)
+    assert scene.writes("POST", "/eviction") == 0
+
+
+async def test_a_quarantine_of_a_node_with_our_taint_by_hand_is_made_whole_and_stays(
+    scene: Scene,
+) -> None:
+    node = scene.members[0].node
+    by_hand = {"key": "everstep.dev/quarantined", "value": "me", "effect": "PreferNoSchedule"}
+    patch_node(scene, node, {"spec": {"taints": [by_hand]}})
+    await scene.rescaler()
+    await scene.ask(quarantine(node))
+    assert scene.cordoned(node)
+    (taint,) = [one for one in scene.cluster.node(node)["spec"]["taints"] if "dev" in one["key"]]
+    assert taint["effect"] == "NoSchedule"
+    other = scene.members[1].node
+    await scene.ask(quarantine(other))
+    await scene.ask(release(other))
+    assert (await scene.node_record(node)).quarantined_by is not None
+    await scene.ask(release(node))
+    assert not scene.cordoned(node)
