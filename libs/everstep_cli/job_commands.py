@@ -14,10 +14,15 @@ REASON_LETTERS: Final = 1000
 
 
 def short(reason: str) -> str:
-    """A reason that has something to say, and that every message has room for."""
-    if not 0 < len(reason.strip()) <= REASON_LETTERS:
+    """A reason that has something to say, in one line, and that every message has room for."""
+    said = " ".join(reason.split())
+    if not 0 < len(said) <= REASON_LETTERS:
         raise typer.BadParameter(f"say it in 1 to {REASON_LETTERS} letters")
-    return reason.strip()
+    try:
+        said.encode()
+    except UnicodeEncodeError:
+        raise typer.BadParameter(f"{said!r} is not valid unicode") from None
+    return said
 
 
 Reason = Annotated[

@@ -1,6 +1,6 @@
 """The flags of commands about nodes; what carries one out is imported when it is called."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -14,7 +14,24 @@ from everstep_cli.options import (
     Store,
 )
 
-Node = Annotated[str, typer.Argument(metavar="NODE", help="As `kubectl get nodes` has it.")]
+LONGEST_DRAIN_SECONDS: Final = 604_800.0
+
+
+def _name(node: str) -> str:
+    """A name that a message can carry; whether there is such a node the rescaler knows."""
+    from everstep_contract.errors import InvalidNameError
+    from everstep_contract.names import encode_name
+
+    try:
+        encode_name(node)
+    except InvalidNameError as error:
+        raise typer.BadParameter(str(error)) from None
+    return node
+
+
+Node = Annotated[
+    str, typer.Argument(callback=_name, metavar="NODE", help="As `kubectl get nodes` has it.")
+]
 Reason = Annotated[
     str, typer.Option("--reason", callback=short, help="Why; kept, and written on the node.")
 ]
@@ -24,7 +41,11 @@ WhyNow = Annotated[
 Within = Annotated[
     float,
     typer.Option(
-        "--timeout", min=1.0, metavar="SECONDS", help="How long evictions are tried, and awaited."
+        *("--timeout",),
+        min=1.0,
+        max=LONGEST_DRAIN_SECONDS,
+        metavar="SECONDS",
+        help="How long evictions are tried, and awaited.",
     ),
 ]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="End as soon as it is begun.")]
