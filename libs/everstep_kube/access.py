@@ -101,10 +101,16 @@ class Entrance:
             async with asyncio.timeout(LOAD_SECONDS):
                 configuration = await _configuration(self._kubeconfig)
             return _access(configuration, self._access)
+        except TimeoutError as error:
+            late = f"nothing within {LOAD_SECONDS:g} s; a credential plugin may hang"
+            raise KubeConfigError(f"no cluster by {self._where}: {late}") from error
         except _UNUSABLE as error:
-            files = ", ".join(map(str, self._kubeconfig))
-            where = files or f"this pod's service account ({VARIABLE} names no file)"
-            raise KubeConfigError(f"no cluster by {where}: {error}") from error
+            raise KubeConfigError(f"no cluster by {self._where}: {error}") from error
+
+    @property
+    def _where(self) -> str:
+        files = ", ".join(map(str, self._kubeconfig))
+        return files or f"this pod's service account ({VARIABLE} names no file)"
 
 
 async def _configuration(kubeconfig: tuple[Path, ...]) -> Configuration:
@@ -114,12 +120,14 @@ async def _configuration(kubeconfig: tuple[Path, ...]) -> Configuration:
     if not kubeconfig:
         in_pod(client_configuration=configuration, try_refresh_token=False)
         return configuration
-    there = [path for path in kubeconfig if path.exists()]
-    if not there:
-        raise ConfigException("no such file")
+    there = {path: _said(path) for path in kubeconfig if path.exists()}
+    if not any(there.values()):
+        raise ConfigException("it is empty" if there else "no such file")
+    full = {path: said for path, said in there.items() if said}
+    # the first context that is named, as kubectl chooses; the loader would obey the last
     loader = await in_file(
-        config_file=os.pathsep.join(map(str, there)),
-        context=_first_context(there),
+        config_file=os.pathsep.join(map(str, full)),
+        context=next(filter(None, (one.get("current-context") for one in full.values())), None),
         client_configuration=configuration,
         persist_config=False,
     )
@@ -130,10 +138,12 @@ async def _configuration(kubeconfig: tuple[Path, ...]) -> Configuration:
     return configuration
 
 
-def _first_context(files: Sequence[Path]) -> str | None:
-    """As kubectl chooses; the loader would obey the last file that names one."""
-    said = ((yaml.safe_load(path.read_text()) or {}).get("current-context") for path in files)
-    return next(filter(None, said), None)
+def _said(path: Path) -> dict[str, Any]:
+    """What a file says; the loader cannot read one that is empty."""
+    said = yaml.safe_load(path.read_text()) or {}
+    if not isinstance(said, dict):
+        raise ConfigException(f"{path} is no kubeconfig")
+    return said
 
 
 def _access(configuration: Configuration, before: Access | None) -> Access:

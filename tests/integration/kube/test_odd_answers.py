@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from everstep_contract.identity import JobKey
-from everstep_kube import answers
+from everstep_kube import access, answers
 from everstep_kube import client as tuning
 from everstep_kube.client import KubeClient, Request, connect
 from everstep_kube.errors import (
@@ -138,6 +138,34 @@ async def test_a_broken_kubeconfig_is_a_clear_error(tmp_path: Path, wrong: str) 
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(wrong)
     with pytest.raises(KubeConfigError, match=str(kubeconfig)):
+        async with connect(kubeconfig, user_agent="everstep-test/1"):
+            pass
+
+
+async def test_a_kubeconfig_of_nothing_is_named_and_passed_over_beside_another(
+    tmp_path: Path,
+) -> None:
+    empty, other = tmp_path / "empty", tmp_path / "list"
+    empty.write_text("# nothing\n")
+    other.write_text("[1]")
+    with pytest.raises(KubeConfigError, match="it is empty"):
+        async with connect(empty, user_agent="everstep-test/1"):
+            pass
+    with pytest.raises(KubeConfigError, match="list is no kubeconfig"):
+        async with connect(other, user_agent="everstep-test/1"):
+            pass
+    good = write_kubeconfig(tmp_path / "good", "http://127.0.0.1:1")
+    async with connect((empty, good), user_agent="everstep-test/1"):
+        pass
+
+
+async def test_a_plugin_that_hangs_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "LOAD_SECONDS", 0.2)
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["2"]}
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1", exec=plugin)
+    with pytest.raises(KubeConfigError, match=r"within 0\.2 s; a credential plugin may hang"):
         async with connect(kubeconfig, user_agent="everstep-test/1"):
             pass
 
