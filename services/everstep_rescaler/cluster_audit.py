@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import structlog
 from everstep_bus.interface import Bus
-from everstep_contract.base import Event
+from everstep_contract.base import MAX_TEXT, Event
 from everstep_contract.envelope import Cause
 from everstep_contract.facts.job import ClusterWritten
 from everstep_contract.facts.node import NodeWritten
@@ -128,7 +128,7 @@ def _fact(deed: Deed, outcome: Outcome, detail: str, at: datetime) -> Event | No
                 target_uid=deed.uid,
                 generation=deed.owner.generation,
                 outcome=outcome,
-                detail=detail or deed.reason,
+                detail=(detail or deed.reason)[:MAX_TEXT],
                 incident=deed.incident,
                 by=deed.by,
             )

@@ -110,7 +110,7 @@ class NodeCommands:
         before = known.quarantined_by if known else None
         if before is None and (why := await self._braked()):
             return _refused(why)
-        incident = before or f"operator-{wanted.at:%Y%m%dT%H%M%S}"
+        incident = before or f"operator-{wanted.at:%Y%m%dT%H%M%S.%f}"
         why = await self._nodes.quarantine(node, _on_word(wanted, known, incident))
         if why:
             return _refused(why)
@@ -128,12 +128,23 @@ class NodeCommands:
     async def _release(self, query: ReleaseNode) -> Answer:
         known = await self._nodes.known(query.node)
         if known is None or known.quarantined_by is None:
+            known = await self._unrecorded(query.node, known)
+        if known is None:
             return _refused(await self._not_ours(query.node))
         incident = known.quarantined_by
         why = await self._nodes.release(known, Release(query.node, query.reason, query.by))
         if why:
             return _refused(why)
         return await self._standing(query.node, f"{query.node} is released ({incident})")
+
+    async def _unrecorded(self, name: str, before: NodeRecord | None) -> NodeRecord | None:
+        """A quarantine that only the node tells of: who made it ended before it was recorded."""
+        node = await self._api.node(name)
+        if node is None or node.quarantined_by is None:
+            return None
+        known = before or NodeRecord(node=name, at=self._clock.now())
+        marked = {"quarantined_by": node.quarantined_by or "unknown", "cause": "operator"}
+        return known.model_copy(update=marked)
 
     async def _not_ours(self, name: str) -> str:
         node = await self._api.node(name)

@@ -261,3 +261,38 @@ async def test_a_quarantine_of_a_node_with_our_taint_by_hand_is_made_whole_and_s
     assert (await scene.node_record(node)).quarantined_by is not None
     await scene.ask(release(node))
     assert not scene.cordoned(node)
+
+
+async def test_what_was_written_right_before_a_crash_and_not_recorded_can_be_released(
+    scene: Scene,
+) -> None:
+    node = scene.members[0].node
+    marks = {"everstep.dev/cordoned-by": "i-1", "everstep.dev/quarantine-incident": "i-1"}
+    taint = {"key": "everstep.dev/quarantined", "value": "i-1", "effect": "NoSchedule"}
+    spec = {"unschedulable": True, "taints": [taint]}
+    patch_node(scene, node, {"metadata": {"annotations": marks}, "spec": spec})
+    await scene.rescaler()
+    said = (await scene.ask(release(node))).said
+    assert said == f"{node} is released (i-1)"
+    assert (scene.cordoned(node), scene.taints(node)) == (False, set())
+    assert not any("everstep.dev" in key for key in scene.annotations(node))
+    assert "not quarantined by Everstep" in await scene.refusal(release(node))
+
+
+async def test_the_longest_reason_is_told_of_an_eviction(scene: Scene) -> None:
+    leaving = scene.members[0]
+    await scene.seat(3, *scene.members)
+    await scene.rescaler(BRISK)
+    await scene.ask(drain(leaving.node).model_copy(update={"reason": "ü" * 2000}))
+    await eventually(lambda: ("evict", leaving.name, "done") in scene.told())
+
+
+async def test_a_node_that_is_quarantined_twice_within_a_second_is_told_of_twice(
+    scene: Scene,
+) -> None:
+    node = scene.members[0].node
+    await scene.rescaler()
+    for query in (quarantine(node), release(node)) * 2:
+        await scene.ask(query)
+    assert len({one.incident for one in scene.facts(NodeQuarantined)}) == 2
+    assert len(scene.facts(NodeReleased)) == 2
