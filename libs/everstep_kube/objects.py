@@ -12,7 +12,7 @@ from everstep_contract.base import EXACT
 from everstep_contract.facts.job import PodCause
 from everstep_contract.identity import GangSpec, JobKey
 
-from everstep_kube.loose import Json, mapping, mappings, sentence, word
+from everstep_kube.loose import UNREADABLE_ERRORS, Json, mapping, mappings, named, sentence, word
 from everstep_kube.node_words import (
     QUARANTINE_TAINT,
     Condition,
@@ -112,16 +112,16 @@ def pod_state(pod: Json) -> PodState | None:
     phase, deleted = status.get("phase"), bool(metadata.get("deletionTimestamp"))
     grace = metadata.get("deletionGracePeriodSeconds")
     return PodState(
-        job=_job_key(metadata["namespace"], name),
+        job=_job_key(named(metadata["namespace"]), named(name)),
         job_uid=intern(word(owner["uid"])),
-        name=metadata["name"],
-        uid=metadata["uid"],
+        name=named(metadata["name"]),
+        uid=named(metadata["uid"]),
         node=intern(word(mapping(pod.get("spec")).get("nodeName"))),
         phase=cast("PodPhase", intern(str(phase))) if phase in get_args(PodPhase) else "Unknown",
         terminating=deleted,
         terminated=phase in ("Succeeded", "Failed") and not any_runs(status),
         reason=sentence(status.get("reason") or status.get("message")),
-        resource_version=word(metadata.get("resourceVersion")),
+        resource_version=word(metadata.get("resourceVersion"))[:64],
         cause=cause_of(pod),
         grace_seconds=grace if deleted and isinstance(grace, int) and grace >= 0 else None,
         containers=containers_of(status),
@@ -138,14 +138,14 @@ def node_state(node: Json) -> NodeState:
     cordoned = mapping(metadata.get("annotations")).get(CORDON_ANNOTATION)
     ours = next((taint for taint in taints if taint.get("key") == QUARANTINE_TAINT), None)
     return NodeState(
-        name=intern(word(metadata["name"])),
+        name=intern(named(metadata["name"])),
         ready=cast("NodeReady", intern(str(said))) if said in get_args(NodeReady) else "Unknown",
         boot_id=word(mapping(status.get("nodeInfo")).get("bootID"))[:64],
         unschedulable=spec.get("unschedulable") is True,
         taints=taints,
         quarantined_by=word(ours.get("value")) if ours else None,
         cordoned_by=word(cordoned) if cordoned is not None else None,
-        resource_version=word(metadata.get("resourceVersion")),
+        resource_version=word(metadata.get("resourceVersion"))[:64],
         uid=word(metadata.get("uid")),
         ready_reason="" if said == "True" else _said_of(ready),
         conditions=conditions_of(status.get("conditions")),
@@ -177,8 +177,8 @@ def job_state(job: Json) -> JobState:
     replicas = sum(_number(task.get("replicas"), otherwise=1, least=0) for task in tasks)
     members = min(max(replicas, 1), MOST_MEMBERS)
     return JobState(
-        job=_job_key(metadata["namespace"], metadata["name"]),
-        uid=metadata["uid"],
+        job=_job_key(named(metadata["namespace"]), named(metadata["name"])),
+        uid=named(metadata["uid"]),
         gang=GangSpec(
             min_member=min(_number(spec.get("minAvailable"), members, least=1), MOST_MEMBERS),
             max_member=members,
@@ -188,7 +188,7 @@ def job_state(job: Json) -> JobState:
         ),
         generation=_number(annotations.get(GENERATION_ANNOTATION), 0, least=0),
         restarts_on_deletion=_policy_on_deletion(spec),
-        resource_version=word(metadata.get("resourceVersion")),
+        resource_version=word(metadata.get("resourceVersion"))[:64],
     )
 
 
@@ -207,6 +207,6 @@ def _policy_on_deletion(spec: Json) -> str:
 def _number(value: Any, otherwise: int, *, least: int) -> int:
     try:
         number = int(value)
-    except (TypeError, ValueError):
+    except UNREADABLE_ERRORS:
         return otherwise
     return max(number, least) if number <= EXACT else otherwise
