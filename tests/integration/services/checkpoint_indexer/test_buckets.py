@@ -25,9 +25,9 @@ async def test_in_a_bucket_checkpoints_are_committed_read_back_and_pruned(
             return await verified(person) == {200, 300}
 
         await eventually(is_kept)
+        await eventually(lambda: len(storage.medium.names(Key(JOB.token))) == 2)
         assert await latest(person) == 300
         (newest,) = [one for one in (await indexed(person)).values() if one.step == 300]
     assert newest.path.startswith("memory://")
     assert {one.step for one in storage.manifests()[0]} == {200, 300}
-    assert len(storage.medium.names(Key(JOB.token))) == 2
     assert zombie.name not in storage.medium.names(zombie.parent)
