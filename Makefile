@@ -10,12 +10,12 @@ DRILL ?= --against torchrun
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-# Tests that reckon, and those of torch, run beside those that mostly wait, and give way to them.
+# Tests that measure no time and hurt no process of a drill run beside the others, and give way.
 define side-by-side
 @nice $(RUN) -m pytest -q -m "$(1)" tests/unit tests/contract tests/sim tests/torch \
-    >$(VENV)/reckoning.log 2>&1 & \
+    tests/conformance >$(VENV)/reckoning.log 2>&1 & \
     reckoning=$$!; \
-    $(RUN) -m pytest -q -m "$(1)" tests/chaos tests/integration tests/conformance; failed=$$?; \
+    $(RUN) -m pytest -q -m "$(1)" tests/chaos tests/integration; failed=$$?; \
     wait $$reckoning || failed=$$?; \
     cat $(VENV)/reckoning.log; \
     exit $$failed
