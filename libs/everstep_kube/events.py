@@ -84,7 +84,8 @@ def event_body(saying: Saying, at: datetime) -> Json:
     if about.namespace:
         involved["namespace"] = about.namespace
     said = "\0".join((about.kind, about.uid, saying.reason, saying.key))
-    name = f"{about.name[:NAME_CHARACTERS]}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    start = about.name[:NAME_CHARACTERS].rstrip(".-")  # a cut in the wrong place is no name
+    name = f"{start}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
     stamp = at.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",

@@ -21,9 +21,11 @@ from everstep_rescaler.metrics import EVENTS_SAID
 from everstep_rescaler.sentences import incident_reason, incident_sentence, is_bad
 
 WAITING_LIMIT: Final = 100
+REFUSED_LIMIT: Final = 1_000
 SPACING_SECONDS: Final = 0.2
 """So that a storm of incidents makes no storm of Events."""
 REFUSED_PAUSE_SECONDS: Final = 300.0
+"""How long a namespace is told nothing that refuses Events, as one that is being deleted does."""
 
 log = structlog.get_logger()
 
@@ -36,6 +38,7 @@ class Teller:
         self._clock = clock
         self._act = act
         self._waiting: asyncio.Queue[tuple[Saying, datetime]] = asyncio.Queue(WAITING_LIMIT)
+        self._refused_until: dict[str, float] = {}
 
     def quarantined(self, node: NodeState, record: NodeRecord) -> None:
         """A node was cordoned and tainted."""
@@ -93,13 +96,19 @@ class Teller:
         """Make Events of what is said, until cancelled."""
         while True:
             saying, at = await self._waiting.get()
+            namespace, now = saying.about.namespace, self._clock.monotonic()
+            if now < self._refused_until.get(namespace, now):
+                EVENTS_SAID.labels("dropped").inc()
+                continue
             try:
                 await self._api.say(saying, at)
                 EVENTS_SAID.labels("made").inc()
             except RejectedError as error:
                 EVENTS_SAID.labels("refused").inc()
                 log.warning("event refused", about=saying.about.name, why=advice(error))
-                await asyncio.sleep(REFUSED_PAUSE_SECONDS)
+                if len(self._refused_until) >= REFUSED_LIMIT:
+                    self._refused_until.clear()
+                self._refused_until[namespace] = now + REFUSED_PAUSE_SECONDS
             except KubeError as error:
                 EVENTS_SAID.labels("dropped").inc()
                 log.warning("event not made", about=saying.about.name, error=str(error))

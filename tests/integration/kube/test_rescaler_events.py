@@ -12,7 +12,7 @@ from everstep_rescaler.incidents_told import ENDED
 from everstep_simcluster.misbehaviour import Refuse, Rule
 from support.polling import eventually
 from support.rescaling_scene import JOB, OURS, Scene
-from support.simcluster import phases
+from support.simcluster import NAMESPACE, phases
 
 
 def incident(scene: Scene, outcome: Outcome, ago_seconds: float = 0.0) -> IncidentEnded:
@@ -104,3 +104,15 @@ async def test_events_that_are_refused_hold_up_nothing(scene: Scene) -> None:
     assert len(scene.facts(NodeReleased)) >= 1
     assert scene.writes("POST", "/events") <= 1
     assert scene.cluster.audit.matching(method="PATCH", path=f"/nodes/{node}", user_agent=OURS)
+
+
+async def test_events_that_one_namespace_refuses_hold_up_those_of_no_other(scene: Scene) -> None:
+    node = scene.members[0].node
+    path = f"/namespaces/{NAMESPACE}/events"
+    scene.cluster.api.misbehaviour.add(Rule(Refuse(403), method="POST", path=path))
+    await consuming(scene)
+    await scene.seat(4, scene.members[0], scene.members[2])
+    await scene.bus.publish(incident(scene, "resumed"))
+    await eventually(lambda: scene.writes("POST", path) == 1)
+    await scene.ask(QuarantineNode(node=node, reason="its fan rattles", by="ada"))
+    await eventually(lambda: scene.said("default"))
