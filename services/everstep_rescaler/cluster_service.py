@@ -65,33 +65,50 @@ class ClusterHalf:
         self._annotated: dict[str, int] = {}
         self._paused: dict[tuple[str, Change | Release | Renew], float] = {}
         self._well_since: dict[str, float] = {}
+        self._complaints: dict[str, str] = {}
 
     async def look(self) -> None:
         """Do once whatever is due; what did not answer is looked at again the next time."""
-        with _forgiving("records"):
+        with self._forgiving("records"):
             entries = await self._bus.kv(JOBS).entries()
             records = [entry.value for entry in entries if entry.value]
             excluded = [exclusion.member for record in records for exclusion in record.excluded]
             self.hearing.know_excluded(excluded)
             for record in records:
                 if record.rescale is not None and record.rescale.is_open:
-                    with _forgiving(f"the size of {record.job}"):
+                    with self._forgiving(f"the size of {record.job}"):
                         await self._sizes.look(record.job)
                 if record.excluded or self._annotated.get(record.job_uid, 0) < record.generation:
-                    with _forgiving(str(record.job)):
+                    with self._forgiving(str(record.job)):
                         await self._look_at(record)
             known = await self._reader.node_records()
             for one in known:
                 if one.quarantined_by:
-                    with _forgiving(one.node):
+                    with self._forgiving(one.node):
                         async with self._writing:
                             await self._look_at_node(one)
-            with _forgiving("machines that return"):
+            with self._forgiving("machines that return"):
                 async with self._writing:
                     await self.returns.look(known)
-            with _forgiving("drains"):
+            with self._forgiving("drains"):
                 async with self._writing:
                     await self._drains.look(records, known)
+
+    @contextmanager
+    def _forgiving(self, what: str) -> Iterator[None]:
+        """Leave for the next look what did not answer now, or what somebody else changed meanwhile.
+
+        What stays the same is logged once.
+        """
+        try:
+            yield
+            self._complaints.pop(what, None)
+        except (BusError, KubeError) as error:
+            if self._complaints.get(what) != str(error):
+                log.warning("cluster not settled", what=what, error=str(error))
+            if len(self._complaints) >= PAUSED_LIMIT:
+                self._complaints.clear()
+            self._complaints[what] = str(error)
 
     async def _look_at(self, record: JobRecord) -> None:
         """Make what is due, one change after the other; each is decided on what was just read."""
@@ -178,15 +195,6 @@ async def serve_cluster(
         if policy.act:
             group.create_task(teller.run())
             group.create_task(tell_of_incidents(bus, api, teller, clock))
-
-
-@contextmanager
-def _forgiving(what: str) -> Iterator[None]:
-    """Leave for the next look what did not answer now, or what somebody else changed meanwhile."""
-    try:
-        yield
-    except (BusError, KubeError) as error:
-        log.warning("cluster not settled", what=what, error=str(error))
 
 
 async def _hear(bus: Bus, hearing: Hearing) -> None:

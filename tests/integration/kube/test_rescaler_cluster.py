@@ -6,10 +6,11 @@ from dataclasses import replace
 from everstep_contract.facts.node import NodeQuarantined, NodeReleased
 from everstep_contract.layout import NODES
 from everstep_contract.names import encode_name
-from everstep_simcluster.misbehaviour import Drop, Hang, Rule
+from everstep_simcluster.misbehaviour import Drop, Hang, Refuse, Rule
 from everstep_simcluster.patch import MERGE_PATCH, Patch
 from everstep_simcluster.resources import NODES as KUBE_NODES
 from everstep_simcluster.store import Ref
+from structlog.testing import capture_logs
 from support.jobs import record
 from support.polling import eventually
 from support.rescaling_scene import JOB, OURS, POLICY, QUICK, Scene
@@ -183,3 +184,17 @@ async def test_a_rescaler_that_takes_over_goes_on_where_the_first_one_stopped(
     await scene.rule(5, scene.members[1], "hardware_fault")
     await eventually(lambda: scene.generation() == "5")
     assert scene.writes("PATCH", f"/nodes/{lost.node}") == 1
+
+
+async def test_what_cannot_be_read_for_long_is_logged_once(
+    scene: Scene,
+) -> None:
+    misbehaviour = scene.cluster.api.misbehaviour
+    misbehaviour.add(Rule(Refuse(403), method="GET", path="/jobs/", user_agent=OURS, times=5))
+    with capture_logs() as logs:
+        await scene.seat(3, *scene.members)
+        await scene.rescaler()
+        await eventually(lambda: scene.generation() == "3")
+    said = [one for one in logs if one["event"] == "cluster not settled"]
+    assert [one["what"] for one in said] == ["training/train"]
+    assert "403" in said[0]["error"]
