@@ -22,6 +22,7 @@ from everstep_kube.errors import (
 )
 from everstep_kube.writing import ClusterApi
 from support.odd_server import Answer, odd_server, write_kubeconfig
+from support.polling import eventually
 
 NODES = Request("GET", "/api/v1/nodes")
 CORDON = Request("PATCH", "/api/v1/nodes/n", body={"spec": {"unschedulable": True}})
@@ -163,11 +164,14 @@ async def test_a_plugin_that_hangs_is_a_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "LOAD_SECONDS", 0.2)
-    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["2"]}
+    ended = tmp_path / "ended"
+    late = {"command": "sh", "args": ["-c", f"sleep 0.4; exec touch {ended}"]}
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", **late}
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1", exec=plugin)
     with pytest.raises(KubeConfigError, match=r"within 0\.2 s; a credential plugin may hang"):
         async with connect(kubeconfig, user_agent="everstep-test/1"):
             pass
+    await eventually(ended.exists)
 
 
 async def test_a_plugin_that_gives_no_credentials_is_a_clear_error(tmp_path: Path) -> None:
