@@ -25,7 +25,7 @@ async def records(bus: Bus, job: str | None) -> list[JobRecord]:
     wanted = [record for record in found if job in (None, str(record.job), record.job.name)]
     if job is not None and not wanted:
         there = ", ".join(sorted(str(record.job) for record in found))
-        raise CommandError(f"no job {job!r}; there are: {there or 'none'}")
+        raise CommandError(f"no job {job!r}, as NAMESPACE/JOB; there are: {there or 'none'}")
     return wanted
 
 
@@ -63,4 +63,4 @@ async def told(bus: Bus, query: Query, reply: type[R]) -> R:
         raise CommandError(f"refused: {error.reason}") from None
     except NoReplyError:
         what = "" if isinstance(query, JobStatus) else "; `everstep status` says if it was done"
-        raise CommandError(f"no adjudicator answers within {ASK_SECONDS:g} s{what}") from None
+        raise CommandError(f"no adjudicator answers{what}") from None

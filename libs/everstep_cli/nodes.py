@@ -147,7 +147,8 @@ async def told(bus: Bus, query: Query) -> NodeStanding:
         raise CommandError(f"refused: {error.reason}") from None
     except NoReplyError:
         raise CommandError(
-            "no rescaler that has a cluster answers; `everstep nodes` says if it was done"
+            "no rescaler that has a cluster (EVERSTEP_CLUSTER=kubernetes) answers;"
+            " should one have heard of it, `everstep nodes` tells"
         ) from None
 
 

@@ -58,5 +58,4 @@ def _files(named: Path | None) -> tuple[Path, ...]:
     """Where kubectl looks; none is the pod's own service account."""
     from everstep_kube.kubeconfig import kubeconfig_files
 
-    usual = Path.home() / ".kube" / "config"
-    return kubeconfig_files(named, os.environ) or ((usual,) if usual.exists() else ())
+    return kubeconfig_files(named, os.environ)

@@ -110,7 +110,7 @@ class Entrance:
     @property
     def _where(self) -> str:
         files = ", ".join(map(str, self._kubeconfig))
-        return files or f"this pod's service account ({VARIABLE} names no file)"
+        return files or f"this pod's service account ({VARIABLE} and ~/.kube/config name no other)"
 
 
 async def _configuration(kubeconfig: tuple[Path, ...]) -> Configuration:

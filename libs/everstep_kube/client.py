@@ -215,7 +215,14 @@ class KubeClient:
                     raise await refusal(str(request), response, tests=request.tests)
                 yield response
         except _NO_ANSWER as error:
-            raise UnavailableError(str(request), status=0, message=repr(error)) from error
+            raise UnavailableError(str(request), status=0, message=_words(error)) from error
+
+
+def _words(error: Exception) -> str:
+    """What went wrong, without the addresses of objects that aiohttp adds."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect to {error.host}:{error.port}: {error.strerror}"
+    return f"{type(error).__name__}: {error}" if str(error) else repr(error)
 
 
 def _timeout(seconds: float, *, silence: float | None = None) -> aiohttp.ClientTimeout:

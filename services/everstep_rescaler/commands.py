@@ -18,6 +18,7 @@ from everstep_contract.node_queries import (
 from everstep_contract.queries import Query, Refused
 from everstep_contract.record import NodeRecord
 from everstep_kube.errors import ConflictError, KubeError
+from everstep_kube.objects import NodeState
 from everstep_runtime.errors import LeaseLostError
 
 from everstep_rescaler.cluster_decide import brake
@@ -70,7 +71,7 @@ class NodeCommands:
                 except ConflictError as error:
                     why = str(error)
                 except (BusError, KubeError, LeaseLostError) as error:
-                    return _refused(f"not known to be done, see `everstep nodes`: {error}")
+                    return _refused(f"perhaps not done, `everstep nodes` tells: {error}")
             return _refused(f"somebody else keeps changing the node, see `everstep nodes`: {why}")
 
         return answer
@@ -114,11 +115,8 @@ class NodeCommands:
         why = await self._nodes.quarantine(node, _on_word(wanted, known, incident))
         if why:
             return _refused(why)
-        cordon = "cordoned before" if node.unschedulable else "cordoned"
-        said = f"{wanted.node} is {cordon} and tainted ({incident})"
-        if before is not None:
-            said = f"{wanted.node} was quarantined already ({incident}); only a person releases it"
-        return await self._standing(wanted.node, said)
+        self._drains.begin(wanted.node)
+        return await self._standing(wanted.node, _done(node, known, incident))
 
     async def _braked(self) -> str:
         entries = await self._bus.kv(NODES).entries()
@@ -171,6 +169,22 @@ class NodeCommands:
             waiting_for=self._drains.waiting_for.get(name, "")[:MAX_TEXT] if draining else "",
             drained=draining and not members,
         )
+
+
+def _done(node: NodeState, known: NodeRecord | None, incident: str) -> str:
+    """What a person is told of a quarantine that is in force now; whose word it replaced."""
+    if known is not None and known.quarantined_by is not None:
+        former = f"{known.reason}, by {known.by or 'Everstep'}"
+        return (
+            f"{node.name} was quarantined already ({incident}; {former});"
+            " the reason is yours now, and only a person releases it"
+        )
+    cordon = (
+        "was cordoned before and is tainted now"
+        if node.unschedulable
+        else "is cordoned and tainted"
+    )
+    return f"{node.name} {cordon} ({incident})"
 
 
 def _on_word(wanted: NodeRecord, known: NodeRecord | None, incident: str) -> NodeRecord:

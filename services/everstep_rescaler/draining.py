@@ -17,7 +17,7 @@ from everstep_rescaler.cluster_nodes import NodeDesk
 from everstep_rescaler.draining_decide import Evict, Seated, Wait, decide_drain
 from everstep_rescaler.house import House
 
-OVER: Final = "the time for the drain is over: `everstep drain` again, or release the node"
+OVER: Final = "more time, its own is over: `everstep drain` again, or release the node"
 
 log = structlog.get_logger()
 
@@ -37,6 +37,11 @@ class DrainDesk:
         self._not_before: dict[str, float] = {}
         self._said: dict[str, str] = {}
         self.waiting_for: dict[str, str] = {}
+
+    def begin(self, node: str) -> None:
+        """Somebody asks for it, perhaps again: what it waited for until now is no news."""
+        self.waiting_for.pop(node, None)
+        self._said.pop(node, None)
 
     async def look(self, records: list[JobRecord], known: tuple[NodeRecord, ...]) -> None:
         """Evict whoever may go now."""

@@ -82,6 +82,7 @@ async def test_a_persons_quarantine_outlives_rescalers_and_ends_by_a_persons_han
     await scene.rescaler(quick, "two")
     again = await scene.ask(quarantine(node))
     assert "was quarantined already" in again.said
+    assert "the reason is yours now" in again.said
     assert (await scene.node_record(node)).quarantined_by is not None
     assert not scene.facts(NodeReleased)
     patch_node(scene, node, {"spec": {"unschedulable": None}})
@@ -175,10 +176,10 @@ async def test_a_drain_takes_nobody_from_a_job_at_its_floor_and_ends_in_time(sce
         return what in (await scene.ask(NodeStatus(node=node))).waiting_for
 
     await eventually(lambda: waits("at its floor of 3"))
-    await eventually(lambda: waits("time for the drain is over"))
+    await eventually(lambda: waits("more time, its own is over"))
     await scene.seat(4, *scene.members, min_member=1)
     assert scene.writes("POST", "/eviction") == 0
-    await scene.ask(drain(node))
+    assert "its own is over" not in (await scene.ask(drain(node))).waiting_for
     await eventually(lambda: scene.writes("POST", "/eviction") == 1)
 
 

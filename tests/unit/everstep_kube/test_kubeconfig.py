@@ -30,8 +30,16 @@ def test_the_variable_lists_files_and_empty_parts_are_none() -> None:
     assert kubeconfig_files(None, {"KUBECONFIG": ":/a::/b:"}) == (Path("/a"), Path("/b"))
 
 
-def test_an_absent_or_empty_variable_leaves_the_service_account() -> None:
-    assert kubeconfig_files(None, {}) == kubeconfig_files(None, {"KUBECONFIG": ""}) == ()
+def test_an_absent_or_empty_variable_leaves_the_service_account(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path)}
+    assert kubeconfig_files(None, home) == kubeconfig_files(None, {"KUBECONFIG": ""} | home) == ()
+
+
+def test_without_the_variable_the_usual_file_counts_where_there_is_one(tmp_path: Path) -> None:
+    (tmp_path / ".kube").mkdir()
+    usual = tmp_path / ".kube" / "config"
+    usual.write_text(OURS)
+    assert kubeconfig_files(None, {"HOME": str(tmp_path)}) == (usual,)
 
 
 async def test_several_files_are_merged_and_one_that_is_absent_is_passed_over(
@@ -58,5 +66,5 @@ async def test_where_no_file_is_there_all_that_were_tried_are_named(tmp_path: Pa
 
 
 async def test_without_any_file_the_variable_and_the_service_account_are_named() -> None:
-    with pytest.raises(KubeConfigError, match=r"service account \(KUBECONFIG names no file\)"):
+    with pytest.raises(KubeConfigError, match=r"service account \(KUBECONFIG and ~"):
         await Entrance(()).access()
