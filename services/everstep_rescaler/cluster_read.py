@@ -10,6 +10,7 @@ from everstep_contract.identity import JobKey, Member
 from everstep_contract.layout import INCIDENTS, JOBS, NODES
 from everstep_contract.names import encode_name
 from everstep_contract.record import Exclusion, IncidentRecord, JobRecord, NodeRecord
+from everstep_kube.objects import PodState
 
 from everstep_rescaler.cluster_model import Lost, Scene
 from everstep_rescaler.hearing import Hearing
@@ -64,7 +65,8 @@ class SceneReader:
     async def _lost(
         self, record: JobRecord, exclusion: Exclusion, incidents: tuple[IncidentRecord, ...]
     ) -> Lost:
-        member = exclusion.member
+        pod = await self._api.pod(record.job.namespace, exclusion.member.name)
+        member = _where_its_pod_is(exclusion.member, pod)
         entry = await self._bus.kv(NODES).get(encode_name(member.node))
         known = entry.value if entry else None
         node = await self._api.node(member.node)
@@ -74,7 +76,7 @@ class SceneReader:
             member=member,
             evidence=frozenset(evidence.kind for evidence in exclusion.evidence),
             incident=_incident_of(member, incidents) or record.incident or member.incarnation,
-            pod=await self._api.pod(record.job.namespace, member.name),
+            pod=pod,
             node=node,
             node_record=known,
             silent_seconds=self._hearing.pod_silence_seconds(member),
@@ -82,6 +84,13 @@ class SceneReader:
             failures=failures_on(member.node, incidents, known),
             boot_id=self._hearing.boot_of(member),
         )
+
+
+def _where_its_pod_is(member: Member, pod: PodState | None) -> Member:
+    """An agent says on which node it is; while its pod is there, the API server knows better."""
+    if pod is None or pod.uid != member.pod_uid or pod.node in ("", member.node):
+        return member
+    return member.model_copy(update={"node": pod.node})
 
 
 def _incident_of(member: Member, incidents: tuple[IncidentRecord, ...]) -> str | None:

@@ -40,6 +40,17 @@ async def test_ec22_no_pod_is_deleted_while_the_quarantine_of_its_node_is_refuse
     await eventually(lambda: ("delete_pod", lost.name, "done") in scene.told())
 
 
+async def test_a_node_that_an_agent_only_names_is_never_blamed(scene: Scene) -> None:
+    one, lost, other = scene.members
+    innocent = one.node
+    liar = lost.model_copy(update={"node": innocent})
+    scene.members = (one, liar, other)
+    await scene.rule(4, liar, "hardware_fault")
+    await scene.rescaler()
+    await eventually(lambda: ("taint", lost.node, "done") in scene.told())
+    assert scene.writes("PATCH", f"/nodes/{innocent}") == 0
+
+
 async def test_ec44_a_successor_without_room_is_left_waiting_and_nothing_is_tried_again(
     scene: Scene,
 ) -> None:
