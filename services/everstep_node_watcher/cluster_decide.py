@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from everstep_contract.base import MAX_TEXT
 from everstep_contract.clients import AgentClient
 from everstep_contract.facts.member import SuspicionReason
 from everstep_contract.identity import Member
@@ -118,7 +119,7 @@ def _counts(trouble: Trouble, policy: Policy, now: float, *, confirmed: bool) ->
 
 
 def _cause(member: Member, reason: SuspicionReason, since: float, about: str) -> Cause:
-    return Cause(member, reason, since, f"{reason.replace('_', ' ')}: {about}"[:2000])
+    return Cause(member, reason, since, f"{reason.replace('_', ' ')}: {about}"[:MAX_TEXT])
 
 
 def _about(view: ClusterView, name: str) -> str:

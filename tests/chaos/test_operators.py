@@ -67,7 +67,7 @@ async def test_a_suspended_job_keeps_its_processes_and_goes_on_where_it_stood(si
     assert "operator: maintenance of rack a" in shown
     assert site.steps() == held  # a command later, which takes longer than a hundred steps
     again = await operator.complaint("suspend", str(JOB), *WHY)
-    assert again == "everstep: refused: the job is suspended already\n"
+    assert again == "everstep: refused: the job is suspended already"
     line = await operator.said("resume", str(JOB), *WHY)
     assert line.startswith("goes on with step ")
     assert line.endswith(f"generation {said['generation'] + 1}; 3 members\n")
@@ -76,7 +76,7 @@ async def test_a_suspended_job_keeps_its_processes_and_goes_on_where_it_stood(si
     record = await operator.record()
     assert (record.failures_without_progress, record.incident, record.excluded) == (0, None, ())
     refused = await operator.complaint("resume", str(JOB), *WHY)
-    assert refused == "everstep: refused: the job is not suspended\n"
+    assert refused == "everstep: refused: the job is not suspended"
 
 
 async def test_a_suspended_job_that_loses_a_member_holds_on_and_resumes_without_it(

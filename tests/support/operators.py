@@ -17,16 +17,14 @@ COMMAND_SECONDS = 60
 
 
 @dataclass(frozen=True)
-class Operator:
-    """Who runs `everstep`; ``bus`` is somebody's who may read records."""
+class CommandLine:
+    """Where an operator types: a bus's address, and the folder of its credentials."""
 
     url: str
     credentials: Path
-    bus: Bus
-    job: JobKey
 
     async def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command as the operator."""
+        """Run a command."""
         seed = role_seed_path(self.credentials, "operator")
         access = ("--nats-url", self.url, "--credentials", str(seed))
         return await asyncio.to_thread(
@@ -45,10 +43,18 @@ class Operator:
         return done.stdout
 
     async def complaint(self, *arguments: str) -> str:
-        """The one line of a command that fails."""
+        """The last line of a command that fails."""
         done = await self.run(*arguments)
-        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-        return done.stderr
+        assert done.returncode == 1
+        return done.stderr.splitlines()[-1]
+
+
+@dataclass(frozen=True)
+class Operator(CommandLine):
+    """Who changes a job; ``bus`` is somebody's who may read records."""
+
+    bus: Bus
+    job: JobKey
 
     async def record(self) -> JobRecord:
         """The job's."""

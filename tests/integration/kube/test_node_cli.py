@@ -2,55 +2,26 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from everstep_bus.nats.credentials import role_seed_path
 from everstep_cli.nodes import who
 from everstep_simcluster.cluster import Cluster
 from support.nats_world import NatsWorld
+from support.operators import CommandLine
 from support.polling import eventually
 from support.rescaling_scene import Scene
 from support.service_processes import service_process, settings_of
 
-COMMAND_SECONDS = 40
 
-
-@dataclass
-class Desk:
+@dataclass(frozen=True)
+class Desk(CommandLine):
     """Where an operator sits."""
 
     world: NatsWorld
     scene: Scene
-
-    async def everstep(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command."""
-        seed = role_seed_path(self.world.credentials, "operator")
-        access = ("--nats-url", self.world.server.url, "--credentials", str(seed))
-        return await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-m", "everstep_cli", *arguments, *access],
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
-
-    async def said(self, *arguments: str) -> str:
-        """What a command prints that succeeds."""
-        done = await self.everstep(*arguments)
-        assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout
-
-    async def complaint(self, *arguments: str) -> str:
-        """The last line of a command that fails."""
-        done = await self.everstep(*arguments)
-        assert done.returncode == 1
-        return done.stderr.splitlines()[-1]
 
 
 @pytest.fixture
@@ -67,7 +38,7 @@ async def desk(scene: Scene, cluster: Cluster, tmp_path: Path) -> AsyncIterator[
     async with service_process("rescaler", settings, tmp_path / "rescaler") as rescaler:
         await eventually(rescaler.is_ready)
         await eventually(lambda: "lease taken" in rescaler.text)
-        yield Desk(world, scene)
+        yield Desk(world.server.url, world.credentials, world, scene)
     await world.close()
 
 
@@ -94,7 +65,7 @@ async def test_a_drain_is_awaited_and_says_what_it_waits_for(desk: Desk) -> None
     scene, leaving = desk.scene, desk.scene.members[0]
     adjudicator = await desk.world.service("adjudicator")
     await scene.seat(3, *scene.members, min_member=3, bus=adjudicator)
-    done = await desk.everstep("drain", leaving.node, "--timeout", "1.5")
+    done = await desk.run("drain", leaving.node, "--timeout", "1.5")
     assert done.returncode == 1
     assert f"seated on it: training/train {leaving.name}" in done.stdout
     assert "waits for training/train to have more members" in done.stderr
