@@ -18,13 +18,7 @@ from everstep_cli.errors import CommandError
 from support.polling import eventually
 
 DRILL_SECONDS = 400
-QUICK = (
-    FaultName.CRASH,
-    FaultName.POWER_OFF,
-    FaultName.WORKER,
-    FaultName.WORKER_OOM,
-    FaultName.BAD_CHECKPOINT,
-)
+QUICK = (FaultName.CRASH, FaultName.POWER_OFF, FaultName.WORKER, FaultName.WORKER_OOM)
 SEEDS = tuple(range(1, 1 + int(os.environ.get("DRILL_SEEDS", "1"))))
 """How often the slow tests repeat each fault; ten before a release."""
 
