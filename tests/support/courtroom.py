@@ -269,3 +269,9 @@ def running(
     room.pass_time(5)
     assert room.record.phase == "resumed", room.waiting_for
     return room
+
+
+def heal(room: Courtroom) -> None:
+    """The members follow the newest order, and step for a while."""
+    room.obey()
+    room.pass_time(3)
